@@ -48,6 +48,7 @@ KINDS = {
     "Age": "seconds",
     "Hour": "hour, 0 to 23",
     "PositiveInt": "count",
+    "Amount": "count",
     "Port": "port",
     "str": "text",
     "bool": "true or false",

@@ -49,6 +49,7 @@ def pool_settings(settings: Settings, models: Models, default_cwd: Path, compile
             ),
             providers=providers,
             warm=warm_keys(settings, models, default_cwd),
+            spares={name: section.spares for name, section in sections.items() if section.spares},
             # The directory of requests that name none is always allowed: without it they would all be refused.
             roots=(*pool.roots, str(default_cwd)) if pool.roots else (),
             claim_deadline=pool.claim_deadline,

@@ -217,6 +217,9 @@ class ProviderSection(Struct, frozen=True, kw_only=True):
     default."""
     open_deadline: Seconds | None = None
     """Seconds that the agent may take to open or load a session. None: the pool's default."""
+    spares: Amount = 0
+    """Started processes of each model in use that wait for a directory no request has named yet; the first session in a
+    new directory takes one. Each costs the memory of an idle agent. 0: that session waits for a start."""
 
 
 class KeySettings(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -73,18 +73,20 @@ async def pool(folder: Path) -> dict[str, Any]:
         return shown
 
 
-async def parked(folder: Path, key: str, seats: int) -> None:
-    """Wait until so many seats are kept ready for a key, as the admin socket tells."""
+async def shown(folder: Path, wanted: Callable[[dict[str, Any]], bool]) -> None:
+    """Wait until the admin socket tells such a state."""
     transport = httpx.AsyncHTTPTransport(uds=str(folder / "data" / "admin.sock"))
     async with (
         httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=300) as http,
         http.stream("GET", "/admin/events") as events,
     ):
         async for line in events.aiter_lines():
-            if line.startswith("data: "):
-                keys = [each for each in json.loads(line[6:])["keys"] if key in each["key"]]
-                if sum(each["parked"] for each in keys) >= seats:
-                    return
+            if line.startswith("data: ") and wanted(json.loads(line[6:])):
+                return
+
+
+def parked(state: dict[str, Any], key: str) -> int:
+    return sum(each["parked"] for each in state["keys"] if key in each["key"])
 
 
 async def test_a_limit_a_key_a_warm_key_and_a_removed_provider_are_taken_under_load(tmp_path: Path) -> None:
@@ -111,7 +113,7 @@ async def test_a_limit_a_key_a_warm_key_and_a_removed_provider_are_taken_under_l
                 assert (await ask(ann, "own", "own")).status_code == 404
                 assert (await ask(ann, "acp/own", "other")).status_code >= 400
 
-                await parked(tmp_path, "demo/warm", 2)
+                await shown(tmp_path, lambda state: parked(state, "demo/warm") >= 2)
             assert (await pool(tmp_path))["census"]["max_processes"] == 7
         assert set(answers) == {(200, "completed")}
         assert running.end() == 0
@@ -173,3 +175,20 @@ async def ostler(folder: Path, *words: str) -> tuple[int, str]:
     )
     out, _ = await soon(process.communicate(), "the command ends")
     return process.returncode or 0, out.decode()
+
+
+async def test_spares_of_a_provider_are_started_and_taken_away_by_a_reload(tmp_path: Path) -> None:
+    file = tmp_path / "ostler.toml"
+    spares = configuration(rest="[providers.demo]\nspares = 1\n")
+    file.write_text(configuration())
+    with command(tmp_path, "--config", str(file)) as running:
+        async with client(running) as ann:
+            assert (await ask(ann, "demo", "x")).json()["status"] == "completed"
+            assert (await pool(tmp_path))["spares"] == []
+            file.write_text(spares)
+            await told(running, "the configuration was read again; taken: providers.demo.spares")
+            await shown(tmp_path, lambda state: len(state["spares"]) == 1)
+            file.write_text(configuration())
+            await told(running, "the configuration was read again; taken: providers.demo.spares")
+            await shown(tmp_path, lambda state: not state["spares"])
+        assert running.end() == 0
