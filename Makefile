@@ -33,6 +33,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tools.house --check
 
 cover: setup
 	$(BIN)/python -m coverage run -m pytest -q tests/unit

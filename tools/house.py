@@ -1,6 +1,6 @@
 """What the house looks like in figures: `python -m tools.house [--check] [--words]`.
 
-Rules: only committed product files count. `--check` exits with 1 where a limit is broken; `--words` lists where.
+Rules: only committed product files count. `--check` exits with 1 where a limit of `HELD` is broken; `--words` lists where.
 """
 
 import argparse
@@ -32,6 +32,8 @@ LIMITS = {
     "words that hide who acts": 20,
     "files under 40 lines": 30,
 }
+HELD = tuple(LIMITS)[:4]
+"""The limits that `make check` holds; short files are a target."""
 
 
 def files() -> list[Path]:
@@ -114,7 +116,7 @@ def comments(text: str) -> Iterator[tuple[int, str]]:
 def main() -> int:
     """Print the figures."""
     parser = argparse.ArgumentParser(prog="python -m tools.house", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="exit with 1 where a limit is broken")
+    parser.add_argument("--check", action="store_true", help="exit with 1 where a limit that is held is broken")
     parser.add_argument("--words", action="store_true", help="list each place")
     parser.add_argument("paths", nargs="*", help="only files whose path begins so, for --words")
     given = parser.parse_args()
@@ -137,7 +139,7 @@ def main() -> int:
     for path in trees:
         rooms[path.relative_to(ROOT).parts[0]] += lines_of(path)
     print(f"{sum(rooms.values()):6}  lines: " + ", ".join(f"{room} {many}" for room, many in rooms.most_common()))
-    broken = [what for what, places in found.items() if len(places) > LIMITS[what]]
+    broken = [what for what in HELD if len(found[what]) > LIMITS[what]]
     return 1 if given.check and broken else 0
 
 
