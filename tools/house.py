@@ -1,6 +1,7 @@
 """What the house looks like in figures: `python -m tools.house [--check] [--words]`.
 
-Rules: only committed product files count. `--check` exits with 1 where a limit of `HELD` is broken; `--words` lists where.
+Rules: only committed product files count. `--check` exits with 1 where a limit of `HELD` is broken; `--words` lists the
+places.
 """
 
 import argparse
