@@ -161,7 +161,8 @@ async def test_why_tells_each_claim_and_the_target(served: Served) -> None:
     assert [claim["warmth"] for claim in why["claims"]].count("parked") == 20
     (line,) = why["reasons"]["lines"]
     assert line["because"] in ("steady", "burst")
-    assert line["target"] == line["parked"] + line["opening"] + line["missing"]
+    # On a busy machine the target may have fallen since, and the surplus goes with the next tick.
+    assert line["missing"] == max(0, line["target"] - line["parked"] - line["opening"])
     served.gateway.pool.pause()
     waiting = asyncio.create_task(served.ask("later"))
     await eventually(lambda: served.gateway.pool.snapshot().core.census.waiting, "a waiting claim")
