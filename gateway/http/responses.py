@@ -164,12 +164,13 @@ class ResponseRoutes:
         writer.queue()
         record = writer.record()
         answer = document(writer.document, writer.session_id)
+        now = self._sessions.house.wall()
+        known = None if repeat is None else repeat.record(writer.document, writer.session_id, now)
         if record is not None:
             await self._store.save_response(record)
-        if repeat is not None:
+        if repeat is not None and known is not None:
             # Only once the receipt is stored: else a repeated request would get the receipt of a turn that never ran.
-            now = self._sessions.house.wall()
-            await self._store.remember(repeat.record(writer.document, writer.session_id, now))
+            await self._store.remember(known)
             self._repeats.end(repeat)
         return answer
 
