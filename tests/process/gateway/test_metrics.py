@@ -168,11 +168,10 @@ async def test_w46_health_is_red_however_fresh_starts_fail(flags: str, tmp_path:
             assert await served.say("again", conversation="old") == "echo: again"
             return (await served.http.get("/readyz")).status_code == 503
 
-        async with within(300, "health turns red"):
-            while not await red():
+        # A start that is slow on a busy machine makes it red too, but not for long.
+        async with within(300, "health turns red, and an older process that serves does not mend it"):
+            while not all([await red() for _ in range(4)]):
                 pass
-        for _ in range(3):
-            assert await red(), "an older process that serves does not mend it"
         for task in asked:
             task.cancel()
         await asyncio.gather(*asked, return_exceptions=True)

@@ -51,7 +51,10 @@ def test_n47_a_message_that_a_stopping_gateway_refuses_goes_to_the_next_one(tmp_
             first.http() as http,
             http.stream("POST", "/v1/responses", json={"input": "begun\n!hang", "stream": True}) as held,
         ):
-            next(held.iter_lines())  # the turn that holds the drain
+            lines = held.iter_lines()
+            next(
+                line for line in lines if "output_text.delta" in line
+            )  # the turn that its agent has heard holds the drain
             first.process.send_signal(signal.SIGTERM)
             with first.http() as look:
                 asyncio.run(eventually(lambda: look.get("/readyz").status_code == 503, "the drain"))
