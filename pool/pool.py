@@ -444,7 +444,7 @@ class TransportPool:
         held = None
         for variant in variants:
             if variant.private is not self._settings.enabled:
-                held = held or reasons(self._engine.core.books, variant)
+                held = held or reasons(self._engine.core.state, variant)
         return Why(str(known), known.provider, known.model, known.cwd, self._settings.enabled, held, claims)
 
     async def trouble_with(self, key: TransportKey) -> str:

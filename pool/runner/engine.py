@@ -180,7 +180,7 @@ class Engine:
     def reload(self, limits: Limits, *, watch_every: float) -> None:
         """Use other limits from now on. Raises `SettingsError`, and then nothing has changed."""
         self.require_open()
-        if limits != self.core.books.limits:
+        if limits != self.core.state.limits:
             self.tell(events.LimitsChanged(limits))
         self._watch_every = watch_every
 

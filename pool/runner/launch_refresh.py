@@ -180,7 +180,7 @@ class LaunchRefresh:
     def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
         # Compared with what the core knows, not with the launch before: two keys may share a launch.
         if self._specs.get(key) != spec:
-            self._core.books.limits.check(spec)
+            self._core.state.limits.check(spec)
             self._specs[key] = spec
             self._variants.setdefault(key.key, {})[key] = None
             self._tell(events.KeyRegistered(key, spec))
