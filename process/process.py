@@ -68,7 +68,7 @@ class AgentProcess:
         number: int,
         *,
         listener: ProcessListener,
-        keeper: ProcessSupervisor,
+        supervisor: ProcessSupervisor,
     ) -> None:
         self.command = command
         self.pid = child.pid
@@ -77,12 +77,12 @@ class AgentProcess:
         self._child = child
         self._number = number
         self._listener = listener
-        self._keeper = keeper
+        self._supervisor = supervisor
         self._loop = asyncio.get_running_loop()
         self._started_at = self._loop.time()
         self._ended_at = 0.0
-        since = keeper.run.owner.start
-        self._tree = ProcessTree(keeper.mark(number), (), vouched=True, leashes=[stdio.leash], since=since)
+        since = supervisor.run.owner.start
+        self._tree = ProcessTree(supervisor.mark(number), (), vouched=True, leashes=[stdio.leash], since=since)
         self._tail = StderrTail(Redaction((*command.secrets, *secret_values(command.env))))
         self._pipes = Pipes(
             Inflow(listener.stdout_received, self._on_end_of_pipe),
@@ -103,7 +103,7 @@ class AgentProcess:
 
     @classmethod
     async def start(
-        cls, command: Command, listener: ProcessListener, *, keeper: ProcessSupervisor, cwd: str | None = None
+        cls, command: Command, listener: ProcessListener, *, supervisor: ProcessSupervisor, cwd: str | None = None
     ) -> "AgentProcess":
         """Start the process. Raises a `StartError`. Failed or cancelled at any point, it leaves no process and no
         descriptor.
@@ -112,19 +112,19 @@ class AgentProcess:
         """
         with Stdio(command) as stdio:
             try:
-                number = keeper.announce(command.label, stdio.leash)
+                number = supervisor.announce(command.label, stdio.leash)
             except OSError as error:
                 raise explain_ledger(command, error) from error
             try:
-                child = spawn(command, keeper.mark(number), stdio, cwd or str(command.cwd))
+                child = spawn(command, supervisor.mark(number), stdio, cwd or str(command.cwd))
             except BaseException:
-                keeper.forget(number)
+                supervisor.forget(number)
                 raise
-            keeper.born(number, child.pid)
-            process = cls(command, child, stdio, number, listener=listener, keeper=keeper)
-        keeper.adopt(number, process)
+            supervisor.born(number, child.pid)
+            process = cls(command, child, stdio, number, listener=listener, supervisor=supervisor)
+        supervisor.adopt(number, process)
         # The supervisor's task, not the caller's: cancelled halfway, a pipe end would have two owners or none.
-        attached = keeper.hold(process._attach())
+        attached = supervisor.hold(process._attach())
         try:
             await asyncio.shield(attached)
         except BaseException:
@@ -159,7 +159,7 @@ class AgentProcess:
         """Measure the tree's memory. Blocking reads of `/proc`: run it in a thread. It also remembers the tree's
         members, which the stop needs.
         """
-        return measure(stat.pid for stat in self._tree.find(self._keeper.take_census()) if not stat.dead)
+        return measure(stat.pid for stat in self._tree.find(self._supervisor.take_census()) if not stat.dead)
 
     def kill(self) -> None:
         """SIGKILL to the group, now. The tree is ended and the exit reported as after any other end."""
@@ -173,7 +173,7 @@ class AgentProcess:
         an end of the tree that failed is not repeated.
         """
         if self._stop is None or _failed(self._stop):
-            self._stop = self._keeper.hold(self._run_stop_sequence(deadlines))
+            self._stop = self._supervisor.hold(self._run_stop_sequence(deadlines))
         return await asyncio.shield(self._stop)
 
     async def _attach(self) -> None:
@@ -196,7 +196,7 @@ class AgentProcess:
         try:
             self.identity = self._child.identify()
             self._tree.include(self.identity)
-            self._keeper.complete(self._number, self.identity)
+            self._supervisor.complete(self._number, self.identity)
         except (OSError, ValueError) as error:
             raise explain_record(self.command, error) from error
 
@@ -211,7 +211,7 @@ class AgentProcess:
             # Find the tree before the first signal: once parents are dead, descent proves nothing. If `/proc` cannot be
             # read, signal anyway: marker, session and pipes still identify most of the tree afterwards.
             with contextlib.suppress(Blind):
-                await self._keeper.look(self._tree)
+                await self._supervisor.look(self._tree)
         for rung in deadlines.rungs():
             if not await self._ends_within(rung):
                 continue
@@ -247,26 +247,26 @@ class AgentProcess:
         self._status = self._child.status()
         self._ended_at = self._loop.time()
         self._ended.set()
-        self._burial = self._keeper.hold(self._bury())
+        self._burial = self._supervisor.hold(self._bury())
         self._report_when_drained()
 
     async def _bury(self) -> None:
         try:
-            left = await self._keeper.end(self._tree, grace=self._sweep_grace, bound=self._bound)
+            left = await self._supervisor.end(self._tree, grace=self._sweep_grace, bound=self._bound)
             await self._reported.wait()
             if self._held and not left:
-                left = await self._keeper.end(self._tree, grace=self._sweep_grace, bound=self._bound, closely=True)
+                left = await self._supervisor.end(self._tree, grace=self._sweep_grace, bound=self._bound, closely=True)
         except Blind as blind:
             log.error("%s: %s", self.command.label, blind)  # noqa: TRY400 (it may have no waiting caller; a trace adds nothing)
             raise
         finally:
             self._child.reap()
-            self._keeper.release(self._number)
+            self._supervisor.release(self._number)
         if left:
             error = Survivors(self.command.label, [stat.pid for stat in left], self._loop.time() - self._ended_at)
             log.error("%s", error)
             raise error
-        self._keeper.forget(self._number)
+        self._supervisor.forget(self._number)
 
     def _on_end_of_pipe(self) -> None:
         if not self.is_alive:
@@ -278,7 +278,7 @@ class AgentProcess:
 
     def _stop_if_mute(self) -> None:
         if self.is_alive and self._stop is None:
-            self._stop = self._keeper.hold(self._run_stop_sequence(DEFAULT_DEADLINES))
+            self._stop = self._supervisor.hold(self._run_stop_sequence(DEFAULT_DEADLINES))
 
     def _report_when_drained(self) -> None:
         if self._pipes.drained:

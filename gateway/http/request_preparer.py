@@ -252,7 +252,7 @@ class RequestPreparer:
         house = self._sessions.house
         turn = Turn(turn_id, prepared.ask, writer, TurnTimings(house.clock))
         work = write_down(house.store, turn, prepared.session_id, prepared.caller.name, reply)
-        house.crew.start(work, f"reply {turn_id}")
+        house.tasks.start(work, f"reply {turn_id}")
         return turn
 
     def _ask(self, body: ResponseBody, said: InputConversation, key: TransportKey) -> Ask:

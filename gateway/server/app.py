@@ -140,8 +140,8 @@ async def open_gateway(
         stack.push_async_callback(store.aclose)
         memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory, counts.memory, loops=loops))
         with usable(folder):
-            keeper = await ProcessSupervisor.open(folder / "run", secrets.token_hex(8))
-        stack.push_async_callback(keeper.aclose)
+            supervisor = await ProcessSupervisor.open(folder / "run", secrets.token_hex(8))
+        stack.push_async_callback(supervisor.aclose)
         tool_channel = await stack.enter_async_context(open_tool_channel(wanted, settings.tools.http_port, loops))
         bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline), http=tool_channel, loops=loops)
         await bridge.start()
@@ -151,7 +151,7 @@ async def open_gateway(
         pool = TransportPool(
             equipped(wanted, outfits),
             providers=providers,
-            start_transport=partial(Transport.start, keeper=keeper, commons=PerHome()),
+            start_transport=partial(Transport.start, supervisor=supervisor, per_home=PerHome()),
             environ=environ,
             tool_port=bridge,
             observer=Observers(readiness, counts.pool),
@@ -159,10 +159,10 @@ async def open_gateway(
         )
         readiness.under_way = pool.under_way
         await stack.enter_async_context(pool)
-        crew = TaskOwner(asyncio.get_running_loop(), log_death)
+        tasks = TaskOwner(asyncio.get_running_loop(), log_death)
         ids, told = Ids(secrets.token_bytes), witness or memories
         mirrored, most = settings.gateway.mirrors, settings.gateway.sessions_max
-        mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=mirrored, most=most, loops=loops)
+        mirrors = Mirrors(store, Mirror(folder / MIRRORS), tasks, enabled=mirrored, most=most, loops=loops)
         traces = await stack.enter_async_context(
             tracing(settings.metrics.otlp_endpoint, lambda: time.time() - time.monotonic())
         )
@@ -173,7 +173,7 @@ async def open_gateway(
             providers,
             settings.gateway,
             ids,
-            crew,
+            tasks,
             *clocks,
             told,
             mirrors,
@@ -190,7 +190,7 @@ async def open_gateway(
             sessions=sessions,
             readiness=readiness,
             memories=memories,
-            reaped=keeper.reaped,
+            reaped=supervisor.reaped,
             database=folder / DATABASE,
             places={path: name for name, path in settings.metrics.places.items()},
         )
@@ -210,7 +210,7 @@ async def open_gateway(
             lambda fresh: check(fresh.settings, folder, memory, environ),
             environ,
         )
-        reloader = Reloader(loaded, parts.prepare, crew, loops)
+        reloader = Reloader(loaded, parts.prepare, tasks, loops)
         console = Console(StatusView(lookout), Operator(pool, models, work, outfits), reloader.reload)
         app = build_app(
             loaded, hall, readiness, console, counts, keys=keys, eraser=Eraser(sessions, memories.session_erased)
@@ -237,11 +237,11 @@ def start_upkeep(
     sessions: Sessions, policies: Policies, settings: Settings, memories: Memories, loops: Loops
 ) -> tuple[Expiry, Retention]:
     """Start the loops that end expired sessions and delete unreachable ones."""
-    every, crew = settings.resets.check_every, sessions.house.crew
+    every, tasks = settings.resets.check_every, sessions.house.tasks
     expiry = Expiry(sessions, policies, every, loops)
-    crew.start(expiry.run(), "expiry")
+    tasks.start(expiry.run(), "expiry")
     retention = Retention(sessions, settings.retention, every, memories.session_erased, loops)
-    crew.start(retention.run(), "retention")
+    tasks.start(retention.run(), "retention")
     return expiry, retention
 
 
@@ -256,7 +256,7 @@ async def start_checks(folder: Path, last_write: LastWrite, hall: ChatDeps, read
     checks = Checks(folder, last_write, trial, looks, house.clock, readiness.loops)
     await checks.look()
     readiness.others = lambda: checks.problems
-    house.crew.start(checks.run(), "checks")
+    house.tasks.start(checks.run(), "checks")
 
 
 @asynccontextmanager
@@ -269,7 +269,7 @@ async def open_sessions(house: SessionDeps) -> AsyncIterator[Sessions]:
         await sessions.drain(0)
         sessions.close()
         await house.mirrors.settled()
-        await house.crew.disband()
+        await house.tasks.disband()
 
 
 def store_settings(settings: Settings) -> SqliteSettings:

@@ -25,7 +25,7 @@ class SessionDeps:
     providers: Mapping[str, Provider]
     settings: GatewaySettings
     ids: Ids
-    crew: TaskOwner
+    tasks: TaskOwner
     clock: Callable[[], float]
     wall: Callable[[], float]
     observer: ConversationObserver

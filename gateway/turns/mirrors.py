@@ -31,12 +31,12 @@ class Mirrors:
     """The mirrors of one gateway. The composition root makes it once."""
 
     def __init__(
-        self, store: Store, mirror: Mirror, crew: TaskOwner, *, enabled: bool, most: int, loops: Loops | None = None
+        self, store: Store, mirror: Mirror, tasks: TaskOwner, *, enabled: bool, most: int, loops: Loops | None = None
     ) -> None:
         """`most` limits for how many sessions the position of the mirror is kept in memory."""
         self._store = store
         self._mirror = mirror
-        self._crew = crew
+        self._tasks = tasks
         self._rounds = (loops or Loops()).add("the writing of mirrors")
         self._enabled = enabled
         self._most = most
@@ -82,7 +82,7 @@ class Mirrors:
             return
         self._grown[session_id] = None
         if self._working is None or self._working.done():
-            self._working = self._crew.start(self._work(), "mirrors")
+            self._working = self._tasks.start(self._work(), "mirrors")
 
     async def rewrite(self, session_id: str) -> None:
         """The transcript was rewritten and may be shorter; write the whole mirror."""

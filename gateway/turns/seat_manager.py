@@ -87,7 +87,7 @@ class SeatManager:
         if memory is not None and lease.restored:
             seat.known = memory.known
         timings.waited, timings.pooled, timings.warmth = lease.waited, lease.pooled, lease.warmth
-        self._watching = house.crew.start(self._watch(seat), f"seat of {self._id}")
+        self._watching = house.tasks.start(self._watch(seat), f"seat of {self._id}")
         return seat
 
     def tell_lost_tools(self) -> bool:

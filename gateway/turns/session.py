@@ -179,7 +179,7 @@ class Session:
     def _start_work(self) -> None:
         if not self._working:
             self._working = True
-            self._house.crew.start(self._work(), f"session {self.id}")
+            self._house.tasks.start(self._work(), f"session {self.id}")
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -192,7 +192,7 @@ class Session:
         finally:
             self._working = bool(self._queue)
             if self._working:
-                self._house.crew.start(self._work(), f"session {self.id}")
+                self._house.tasks.start(self._work(), f"session {self.id}")
             else:
                 self._rested(self)
 
@@ -457,8 +457,8 @@ class Session:
         worn, self._outfit = self._outfit, None
         # After a forced shutdown the task owner is gone before the last session; then the maker of the tool servers
         # stops them.
-        if worn is not None and worn[1] is not NOTHING and not self._house.crew.disbanded:
-            self._house.crew.start(worn[1].close(), f"tools of {self.id}")
+        if worn is not None and worn[1] is not NOTHING and not self._house.tasks.disbanded:
+            self._house.tasks.start(worn[1].close(), f"tools of {self.id}")
 
     async def _work(self) -> None:
         try:
@@ -485,7 +485,7 @@ class Session:
         turn.leave = None
         self._queue.remove(turn)
         self._leaving += 1
-        self._house.crew.start(self._turn_away(turn), f"a turn that left the queue of {self.id}")
+        self._house.tasks.start(self._turn_away(turn), f"a turn that left the queue of {self.id}")
 
     async def _turn_away(self, turn: Turn) -> None:
         try:

@@ -55,7 +55,7 @@ async def sit_down(wishes: ChatOptions, environ: Mapping[str, str]) -> int:
     for number in HANG_UP:
         loop.add_signal_handler(number, hang_up, hung_up, asyncio.current_task())
     keyboard = await seated(wishes, environ)
-    crew = TaskOwner(loop, seen)
+    tasks = TaskOwner(loop, seen)
     patience = None if isinstance(keyboard, TerminalInput) else SCRIPT_PATIENCE
     where = GatewayOptions(wishes.url, wishes.config, wishes.data_dir, prewarm=wishes.model is None, patience=patience)
     screen = Screen(sys.stdout, sys.stderr)
@@ -63,7 +63,7 @@ async def sit_down(wishes: ChatOptions, environ: Mapping[str, str]) -> int:
         async with GatewayLocator.opened(where, environ, screen.notice) as house:
             place = f"{PLATFORM}:thread:{quote(user(), safe='')}"
             talk = Talk(house.find, wishes.key or f"{place}:{secrets.token_hex(4)}")
-            chat = TerminalChat(talk, keyboard, screen, crew)
+            chat = TerminalChat(talk, keyboard, screen, tasks)
             await talk.connect()
             if isinstance(keyboard, TerminalInput):
                 chat.screen.notice(GREETING)
@@ -75,7 +75,7 @@ async def sit_down(wishes: ChatOptions, environ: Mapping[str, str]) -> int:
             raise  # Ctrl-C before a turn exists; the command turns it into its exit code
         return FAILED
     finally:
-        await crew.disband()
+        await tasks.disband()
 
 
 def hang_up(told: asyncio.Event, sitting: "asyncio.Task[int] | None") -> None:

@@ -49,9 +49,9 @@ async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bo
         admin = stack.enter_context(listening(loaded.data_dir))
         leave_address(loaded.data_dir, address_of(listener))
         servers = (Server.of(gateway.app), Server.of(gateway.admin, Familiar))
-        crew = TaskOwner(asyncio.get_running_loop(), log_death)
+        tasks = TaskOwner(asyncio.get_running_loop(), log_death)
         serving = [
-            crew.start(server.serve(sockets=[place]), "the gateway of this terminal")
+            tasks.start(server.serve(sockets=[place]), "the gateway of this terminal")
             for server, place in zip(servers, (listener, admin), strict=True)
         ]
         try:
@@ -62,7 +62,7 @@ async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bo
             for server in servers:
                 server.should_exit = True
             await asyncio.wait(serving)
-            await crew.disband()
+            await tasks.disband()
 
 
 def log_to(loaded: Loaded) -> None:

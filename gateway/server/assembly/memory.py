@@ -31,12 +31,12 @@ async def open_memory(
     """The memory of one gateway; without providers if memory is disabled."""
     settings = loaded.settings.memory
     home = MemoryHome(loaded.data_dir, settings, wall, Ids(secrets.token_bytes).make)
-    crew = TaskOwner(asyncio.get_running_loop(), log_death)
+    tasks = TaskOwner(asyncio.get_running_loop(), log_death)
     providers = load_memory(home, given=given) if settings.enabled else {}
     memories = Memories(providers, Users(store), settings, watch, loops=loops)
-    worker = crew.start(memories.work(), "memory")
+    worker = tasks.start(memories.work(), "memory")
     try:
         yield memories
     finally:
         await memories.close(worker)
-        await crew.disband()
+        await tasks.disband()

@@ -281,10 +281,10 @@ async def test_sessions_that_are_only_remembered_are_bounded_the_oldest_first(tm
 async def test_a_seat_that_is_given_back_leaves_nothing_behind(tmp_path: Path) -> None:
     async with serving(tmp_path / "data", gateway__seats_max=2, gateway__sessions_max=4) as served:
         sessions = served.gateway.sessions
-        others = len(sessions.house.crew)
+        others = len(sessions.house.tasks)
         for number in range(12):
             await served.say(f"word {number}")
-        await eventually(lambda: len(sessions.house.crew) == others + 2, "only the seats in use are watched")
+        await eventually(lambda: len(sessions.house.tasks) == others + 2, "only the seats in use are watched")
         assert len(sessions) == 4
         assert served.gateway.pool.snapshot().core.census.leased == 2
 
