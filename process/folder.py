@@ -57,14 +57,14 @@ class Descriptor:
 class Folder:
     """An open directory.
 
-    All folders share `looks`, so that dead disks occupy a bounded number of threads. `exact`: the path must be the
+    All folders share `probe`, so that dead disks occupy a bounded number of threads. `exact`: the path must be the
     directory's canonical name, without links. `with` closes it without waiting for its last reference.
     """
 
-    def __init__(self, path: Path | str, looks: BlockingProbe[Descriptor], *, exact: bool = True) -> None:
+    def __init__(self, path: Path | str, probe: BlockingProbe[Descriptor], *, exact: bool = True) -> None:
         self.path = str(path)
         self._exact = exact
-        self._probe = looks
+        self._probe = probe
         self._held: Descriptor | None = None
 
     def __enter__(self) -> Self:

@@ -82,7 +82,9 @@ class AgentProcess:
         self._started_at = self._loop.time()
         self._ended_at = 0.0
         since = supervisor.run.owner.start
-        self._tree = ProcessTree(supervisor.mark(number), (), vouched=True, leashes=[stdio.leash], since=since)
+        self._tree = ProcessTree(
+            supervisor.mark(number), (), vouched=True, pipe_inodes=[stdio.pipe_inodes], since=since
+        )
         self._tail = StderrTail(Redaction((*command.secrets, *secret_values(command.env))))
         self._pipes = Pipes(
             Inflow(listener.stdout_received, self._on_end_of_pipe),
@@ -97,7 +99,7 @@ class AgentProcess:
         self._ended = asyncio.Event()
         self._reported = asyncio.Event()
         self._stop: asyncio.Task[Exit] | None = None
-        self._burial: asyncio.Task[None] | None = None
+        self._reaping: asyncio.Task[None] | None = None
         self._listening = False
         self._sweep_grace, self._bound = DEFAULT_DEADLINES.sweep_grace, DEFAULT_DEADLINES.kill
 
@@ -108,11 +110,11 @@ class AgentProcess:
         """Start the process. Raises a `StartError`. Failed or cancelled at any point, it leaves no process and no
         descriptor.
 
-        `cwd` leads to the working directory that `enter` opened; None: the directory's name is followed.
+        `cwd` leads to the working directory that `open_folder` opened; None: the directory's name is followed.
         """
         with Stdio(command) as stdio:
             try:
-                number = supervisor.announce(command.label, stdio.leash)
+                number = supervisor.announce(command.label, stdio.pipe_inodes)
             except OSError as error:
                 raise explain_ledger(command, error) from error
             try:
@@ -120,7 +122,7 @@ class AgentProcess:
             except BaseException:
                 supervisor.forget(number)
                 raise
-            supervisor.born(number, child.pid)
+            supervisor.track_pid(number, child.pid)
             process = cls(command, child, stdio, number, listener=listener, supervisor=supervisor)
         supervisor.adopt(number, process)
         # The supervisor's task, not the caller's: cancelled halfway, a pipe end would have two owners or none.
@@ -211,22 +213,22 @@ class AgentProcess:
             # Find the tree before the first signal: once parents are dead, descent proves nothing. If `/proc` cannot be
             # read, signal anyway: marker, session and pipes still identify most of the tree afterwards.
             with contextlib.suppress(Blind):
-                await self._supervisor.look(self._tree)
-        for rung in deadlines.rungs():
-            if not await self._ends_within(rung):
+                await self._supervisor.scan(self._tree)
+        for step in deadlines.steps():
+            if not await self._ends_within(step):
                 continue
             break
-        if self._burial is None:
+        if self._reaping is None:
             raise Survivors(self.command.label, [self.pid], deadlines.kill)
         self._report_when_drained()
-        await asyncio.shield(self._burial)
+        await asyncio.shield(self._reaping)
         return self._require_exit()
 
-    async def _ends_within(self, rung: StopStep) -> bool:
+    async def _ends_within(self, step: StopStep) -> bool:
         if self.is_alive:
-            self._step_on(rung.ending)
+            self._step_on(step.ending)
             try:
-                async with asyncio.timeout(rung.wait):
+                async with asyncio.timeout(step.wait):
                     await self._ended.wait()
             except TimeoutError:
                 return False
@@ -247,10 +249,10 @@ class AgentProcess:
         self._status = self._child.status()
         self._ended_at = self._loop.time()
         self._ended.set()
-        self._burial = self._supervisor.hold(self._bury())
+        self._reaping = self._supervisor.hold(self._reap_tree())
         self._report_when_drained()
 
-    async def _bury(self) -> None:
+    async def _reap_tree(self) -> None:
         try:
             left = await self._supervisor.end(self._tree, grace=self._sweep_grace, bound=self._bound)
             await self._reported.wait()
@@ -326,9 +328,9 @@ def _failed(task: "asyncio.Task[Exit]") -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 
-async def enter(command: Command, looks: BlockingProbe[Descriptor]) -> Folder:
+async def open_folder(command: Command, probe: BlockingProbe[Descriptor]) -> Folder:
     """Open the command's working directory. Raises `StartError`."""
-    folder = Folder(command.cwd, looks, exact=command.exact_cwd)
+    folder = Folder(command.cwd, probe, exact=command.exact_cwd)
     try:
         await folder.confirm()
     except OSError as error:

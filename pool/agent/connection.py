@@ -21,7 +21,7 @@ from ostler.process.errors import StdinClosed
 from ostler.process.exit import Exit
 from ostler.process.folder import Descriptor
 from ostler.process.probe import BlockingProbe
-from ostler.process.process import AgentProcess, enter
+from ostler.process.process import AgentProcess, open_folder
 from ostler.process.supervisor import ProcessSupervisor
 from ostler.wire.json import JsonObject
 from ostler.wire.redaction import Redaction
@@ -85,7 +85,7 @@ class AgentConnection:
     async def start(self, supervisor: ProcessSupervisor, folders: BlockingProbe[Descriptor]) -> None:
         """Start the process. Raises `StartError`."""
         command = self._launch.command
-        with await enter(command, folders) as folder:
+        with await open_folder(command, folders) as folder:
             opened = folder.descriptor.link
             self._process = await AgentProcess.start(command, self, supervisor=supervisor, cwd=opened)
         early, self._early = self._early, []

@@ -79,7 +79,7 @@ class DyingKeeper(ProcessSupervisor):
 
     alone = False
 
-    def born(self, number: int, pid: int) -> None:
+    def track_pid(self, number: int, pid: int) -> None:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         if self.alone and self.reaper_pid is not None:
             os.kill(self.reaper_pid, signal.SIGKILL)

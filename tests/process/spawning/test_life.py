@@ -47,7 +47,7 @@ ANSWER = "print('x', flush=True); import time; time.sleep(600)"
 class EofOnly(StopDeadlines):
     """A ladder that a stubborn process outlasts."""
 
-    def rungs(self) -> tuple[StopStep, ...]:
+    def steps(self) -> tuple[StopStep, ...]:
         return (StopStep(Ending.ON_EOF, 0.01),)
 
 
@@ -228,7 +228,7 @@ async def test_e13_who_cannot_look_for_a_family_tries_again_and_never_takes_it_f
             await supervisor.end(family, grace=0, bound=0.1)
         patient = asyncio.ensure_future(supervisor.end(family, grace=0, bound=30))
         with pytest.raises(Blind):
-            await supervisor.look(family)
+            await supervisor.scan(family)
         assert not patient.done()
     assert await patient == []
 

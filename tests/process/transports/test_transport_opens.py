@@ -210,8 +210,8 @@ async def test_w03a_of_two_loads_at_once_on_one_process_one_is_refused(stable: S
 class BlindKeeper(ProcessSupervisor):
     """Cannot look at who is left."""
 
-    async def end(self, family: ProcessTree, *, grace: float, bound: float, closely: bool = False) -> list[Stat]:
-        await super().end(family, grace=grace, bound=bound, closely=closely)
+    async def end(self, tree: ProcessTree, *, grace: float, bound: float, closely: bool = False) -> list[Stat]:
+        await super().end(tree, grace=grace, bound=bound, closely=closely)
         raise Blind("no descriptors")
 
 
