@@ -31,5 +31,5 @@ class SessionDeps:
     observer: ConversationObserver
     mirrors: Mirrors
     permits: PermissionRules = field(default_factory=PermissionRules)
-    workshop: ToolsetFactory = field(default_factory=ToolsetFactory)
+    toolsets: ToolsetFactory = field(default_factory=ToolsetFactory)
     turns: TurnObserver = field(default_factory=NoTurnObserver)

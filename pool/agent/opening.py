@@ -56,11 +56,11 @@ class Opening:
     """The opening or loading of one session. Use an instance once."""
 
     def __init__(
-        self, host: OpeningHost, gate: OpenGate, order: SeatOrder, on_answered: Callable[[], None] = nothing
+        self, host: OpeningHost, open_gate: OpenGate, order: SeatOrder, on_answered: Callable[[], None] = nothing
     ) -> None:
         """`on_answered` is called on the agent's answer, so that other opens do not wait for the end of a replay."""
         self._host = host
-        self._gate = gate
+        self._open_gate = open_gate
         self._order = order
         self._on_answered = on_answered
         self._deadlines = host.launch.settings.deadlines
@@ -155,7 +155,7 @@ class Opening:
         deadline = deadlines.session_open if phase is Phase.SESSION_OPEN else deadlines.session_load
         if self._order.ticket is not None:
             self._host.own(self._order.ticket)
-        async with self._gate:
+        async with self._open_gate:
             began = self._loop.time()
             try:
                 await connection.wait_writable(call.method, phase)

@@ -77,7 +77,7 @@ class Transport:
         """Updates of sessions that had no running turn."""
         self._archive = per_home.archive(launch.provider, launch.command.env.get("HOME", launch.home))
         self._tool_router = ToolChannelRouter(launch, self.connection)
-        self._gate = per_home.opens(launch.provider, launch.home)
+        self._open_gate = per_home.opens(launch.provider, launch.home)
         self._wall = wall
         self._sessions: dict[str, AgentSession] = {}
         self._opening = 0
@@ -187,7 +187,7 @@ class Transport:
         """Open a session and attach its tools. Raises `AgentStartFailed` (phase session_open or tools),
         `ToolChannelMissing`, `TransportLost`.
         """
-        return await self._carried_through(Opening(self, self._gate, order).new())
+        return await self._carried_through(Opening(self, self._open_gate, order).new())
 
     async def load(
         self, memo: SessionMemo, order: SeatOrder, on_answered: Callable[[], None] = nothing
@@ -198,7 +198,7 @@ class Transport:
         Raises `LoadRefused` (nothing was sent), `UnknownSession`, `RecordIncomplete`, or as `open`.
         """
         check_load(self, memo, order, offered=self.info.loads, now=self._wall())
-        return await self._carried_through(Opening(self, self._gate, order, on_answered).load(memo))
+        return await self._carried_through(Opening(self, self._open_gate, order, on_answered).load(memo))
 
     async def probe(self, timeout: float | None = None) -> bool:
         """Whether the agent answers anything in time; an error, such as "method not found", counts as an answer."""

@@ -91,7 +91,7 @@ class ActionRunner:
         clock: Callable[[], float],
         chance: Callable[[], float],
     ) -> None:
-        self._roster = live
+        self._live = live
         self._tell = tell
         self._start = start
         self._seat_requests = seat_requests
@@ -107,7 +107,7 @@ class ActionRunner:
     def not_launched(self, slot: SlotId, key: PoolKey, error: PoolError | ValueError) -> None:
         """Report a start that could not even be prepared: the program or a setting is gone."""
         if isinstance(error, PoolError):
-            self._roster.failures[key] = Failure(error, self._clock())
+            self._live.failures[key] = Failure(error, self._clock())
         self._observer.started(key.key.provider, "failed", Phase.SPAWN.value, 0.0)
         self._tell(events.SlotStartFailed(slot, Phase.SPAWN.value, str(error), self._chance(), retryable=False))
         self._tell(events.SlotGone(slot))
@@ -154,7 +154,7 @@ class ActionRunner:
         phase = error.phase.value if isinstance(error, AgentStartFailed) else "spawn"
         if not running.stopping:
             if isinstance(error, PoolError):
-                self._roster.failures[running.key] = Failure(error, self._clock())
+                self._live.failures[running.key] = Failure(error, self._clock())
             self._observer.started(running.launch.provider.name, "failed", phase, self._clock() - running.begun)
             self._tell(
                 events.SlotStartFailed(
@@ -176,9 +176,9 @@ class ActionRunner:
         if running.stopping:
             return
         if not ours:
-            self._roster.failures[running.key] = Failure(lost, self._clock())
+            self._live.failures[running.key] = Failure(lost, self._clock())
             self._tell(events.SlotDied(running.slot, str(lost)))
-        elif not self._roster.opens_on(running.slot):
+        elif not self._live.opens_on(running.slot):
             self._tell(events.SlotSpent(running.slot))
 
     async def stop_slot(self, running: LiveProcess, *, hard: bool) -> None:
@@ -198,7 +198,7 @@ class ActionRunner:
             self._gone(running)
 
     def _gone(self, running: LiveProcess) -> None:
-        if self._roster.slots.pop(running.slot, None) is not None:
+        if self._live.slots.pop(running.slot, None) is not None:
             # In the same step in which the process leaves the slots, so that a reader who sums over live processes and
             # counters counts it once.
             for kind, count in running.transport.dropped.items() if running.transport else ():
@@ -208,7 +208,7 @@ class ActionRunner:
 
     async def open_seat(self, seat: LiveSeat) -> None:
         """Open an agent session on a running process."""
-        running = self._roster.slots.get(seat.slot)
+        running = self._live.slots.get(seat.slot)
         request = self._seat_requests.get(seat.tools)
         if running is None or running.transport is None or request is None:
             self._report_failed_open(seat, running, SeatNotOpened(seat), clean=True)
@@ -255,7 +255,7 @@ class ActionRunner:
         it.
         """
         seat.relay_gone = True
-        running = self._roster.slots.get(seat.slot)
+        running = self._live.slots.get(seat.slot)
         if running is None or running.stopping or running.transport is None or running.transport.connection.gone():
             return
         if seat.ready_at is not None and not seat.unwanted:
@@ -264,11 +264,11 @@ class ActionRunner:
     def _report_failed_open(
         self, seat: LiveSeat, running: LiveProcess | None, error: BaseException, *, clean: bool
     ) -> None:
-        self._roster.seats.pop(seat.id, None)
+        self._live.seats.pop(seat.id, None)
         self._close_unused_folders()
         if running is not None:
             if isinstance(error, PoolError):
-                self._roster.failures[running.key] = Failure(error, self._clock())
+                self._live.failures[running.key] = Failure(error, self._clock())
             outcome = "lost" if isinstance(error, TransportLost) or running.stopping else "failed"
             self._observer.opened(running.launch.provider.name, outcome, self._clock() - seat.begun)
         text = str(error) or type(error).__name__
@@ -344,8 +344,8 @@ class ActionRunner:
         """Close the folders of directories without seats: such a directory may be unmounted, even if some object still
         refers to a session that was there.
         """
-        slots = self._roster.slots
-        used = {slots[seat.slot].key.key.cwd for seat in self._roster.seats.values() if seat.slot in slots}
+        slots = self._live.slots
+        used = {slots[seat.slot].key.key.cwd for seat in self._live.seats.values() if seat.slot in slots}
         for cwd in [cwd for cwd in self._folders if cwd not in used]:
             self._folders.pop(cwd).close()
 
@@ -374,7 +374,7 @@ class ActionRunner:
 
     async def close_seat(self, seat: LiveSeat) -> None:
         """End a seat: its ticket can call no tool from here on."""
-        self._roster.seats.pop(seat.id, None)
+        self._live.seats.pop(seat.id, None)
         clean = False
         try:
             if seat.ticket is not None:
@@ -390,22 +390,22 @@ class ActionRunner:
             self._tell(events.SeatClosed(seat.id, clean))
 
     def _never_closes(self, seat: LiveSeat) -> bool:
-        running = self._roster.slots.get(seat.slot)
+        running = self._live.slots.get(seat.slot)
         return running is not None and running.launch.provider.close is CloseVerb.NONE
 
     async def probe_slot(self, slot: SlotId) -> None:
         """Report whether a process answers a probe."""
-        transport = self._roster.transport(slot)
+        transport = self._live.transport(slot)
         alive = transport is not None and await transport.probe()
         self._tell(events.ProbeAnswered(slot) if alive else events.ProbeMissed(slot))
 
     async def weigh_slot(self, running: LiveProcess) -> None:
         """Measure the memory of a process tree."""
         if running.transport is not None:
-            before = self._roster.sessions_on(running.slot)
+            before = self._live.sessions_on(running.slot)
             found = await running.transport.memory()
             running.memory = found.pss
-            if running.slot in self._roster.slots:
+            if running.slot in self._live.slots:
                 # Sessions that came or went during the measurement may not be in it.
-                sessions = min(before, self._roster.sessions_on(running.slot))
+                sessions = min(before, self._live.sessions_on(running.slot))
                 self._tell(events.MemorySampled(running.slot, found.pss, found.own, sessions))

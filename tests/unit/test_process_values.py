@@ -145,10 +145,10 @@ def test_the_reaper_understands_what_the_gateway_says() -> None:
     for byte in text.encode() + b"nonsense\nward x y z\nexpect 4 1 2\nexpect 5 1 2 x\n":
         told.feed(bytes([byte]))
     assert told.identities == [ProcessIdentity(10, 20)]
-    assert told.leashes == pipe_inodes[:2]
+    assert told.pipe_inodes == pipe_inodes[:2]
     assert told.any_pending
     told.feed(tracked.gone(2).encode())
-    assert told.leashes == pipe_inodes[:1]
+    assert told.pipe_inodes == pipe_inodes[:1]
     assert not told.any_pending
 
 
@@ -175,18 +175,18 @@ def estate_of_a_dead_run(runtime_dir: Path, lines: str, now: float) -> StaleRun:
 )
 def test_w30d_a_torn_record_still_says_that_a_start_is_torn(torn: str, tmp_path: Path) -> None:
     estate = estate_of_a_dead_run(tmp_path / "run", torn, now=1001.0)
-    assert (estate.pending, estate.tracked, estate.leashes) == (True, (), ())
+    assert (estate.pending, estate.tracked, estate.pipe_inodes) == (True, (), ())
 
 
 def test_w30d_the_leash_is_on_record_before_the_start(tmp_path: Path) -> None:
     estate = estate_of_a_dead_run(tmp_path / "run", '{"label": "x", "leash": [7, 8, 9]}\n', now=1001.0)
-    assert (estate.pending, estate.leashes) == (True, (PipeInodes(7, 8, 9),))
+    assert (estate.pending, estate.pipe_inodes) == (True, (PipeInodes(7, 8, 9),))
 
 
 def test_w32_a_leash_of_long_ago_may_be_anybodys_pipe(tmp_path: Path) -> None:
     record = '{"label": "x", "leash": [7, 8, 9]}\n{"pid": 5, "start": 6}\n'
     estate = estate_of_a_dead_run(tmp_path / "run", record, now=1000.0 + 3601)
-    assert (estate.tracked, estate.leashes) == ((ProcessIdentity(5, 6),), ())
+    assert (estate.tracked, estate.pipe_inodes) == ((ProcessIdentity(5, 6),), ())
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "a/b", "x" * 65])

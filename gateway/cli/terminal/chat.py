@@ -48,9 +48,9 @@ class TerminalChat:
             await self.answer(text)
         return self.code
 
-    async def opened(self, orders: list[str]) -> bool:
+    async def opened(self, commands: list[str]) -> bool:
         """Send commands before the conversation begins; return whether all succeeded."""
-        for order in orders:
+        for order in commands:
             try:
                 said = await self.talk.order(order)
             except GatewayError as error:
