@@ -29,7 +29,7 @@ from ostler.gateway.ops.gauges.turns import TurnGauges
 from ostler.gateway.turns.reports import TurnReport
 from ostler.gateway.turns.timings import TurnTimings
 from ostler.metrics.instruments import Instruments
-from ostler.metrics.shelf import MetricRegistry
+from ostler.metrics.registry import MetricRegistry
 from ostler.pool.events import Usage
 from ostler.pool.keys import TransportKey
 
@@ -130,10 +130,10 @@ async def into_nothing(_message: Message) -> None:
     """A client that hears nothing."""
 
 
-def shelf_of(series: int) -> MetricRegistry:
+def registry_of(series: int) -> MetricRegistry:
     """As many series as a large gateway may have, in the families that it really has."""
-    shelf = MetricRegistry(CollectorRegistry())
-    instruments = Instruments(shelf)
+    instruments_registry = MetricRegistry(CollectorRegistry())
+    instruments = Instruments(instruments_registry)
     made = 0
     for number in range(10**6):
         provider, phase = f"provider{number % 40}", f"phase{number // 40 % 40}"
@@ -141,8 +141,8 @@ def shelf_of(series: int) -> MetricRegistry:
         instruments.pool.claims.of(provider, phase, "parked", "none").add()
         made += 16
         if made >= series:
-            return shelf
-    return shelf
+            return instruments_registry
+    return instruments_registry
 
 
 async def beside(work: Callable[[], object]) -> tuple[float, float]:
@@ -169,10 +169,10 @@ async def beside(work: Callable[[], object]) -> tuple[float, float]:
     return took * 1000, worst * 1000
 
 
-async def in_pieces(shelf: MetricRegistry) -> bytes:
+async def in_pieces(instruments_registry: MetricRegistry) -> bytes:
     """As `/metrics` does it."""
     pieces = []
-    for piece in shelf.pieces(openmetrics=True):
+    for piece in instruments_registry.pieces(openmetrics=True):
         pieces.append(piece)
         await asyncio.sleep(0)
     return "".join(pieces).encode()
@@ -188,16 +188,18 @@ class Ours(CollectorRegistry):
 
 def scrapes(report: Report, *, quick: bool) -> None:
     """In pieces, and as the library would."""
-    shelf = shelf_of(SERIES)
-    lines = sum(not line.startswith("#") for line in "".join(shelf.pieces(openmetrics=True)).splitlines())
-    registry = Ours(shelf)
+    instruments_registry = registry_of(SERIES)
+    lines = sum(
+        not line.startswith("#") for line in "".join(instruments_registry.pieces(openmetrics=True)).splitlines()
+    )
+    registry = Ours(instruments_registry)
     rounds = 20 if quick else 100
 
     async def threaded() -> None:
         await asyncio.to_thread(generate_latest, registry)
 
     ways: dict[str, Callable[[], object]] = {
-        "in pieces": lambda: in_pieces(shelf),
+        "in pieces": lambda: in_pieces(instruments_registry),
         "generate_latest": lambda: generate_latest(registry),
         "generate_latest in a thread": threaded,
     }

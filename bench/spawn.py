@@ -80,11 +80,11 @@ def floor() -> float:
 async def measure(starts: int) -> dict[str, list[float]]:
     """Milliseconds of each way."""
     with tempfile.TemporaryDirectory() as folder:
-        keeper = await ProcessSupervisor.open(Path(folder) / "run", "bench")
+        supervisor = await ProcessSupervisor.open(Path(folder) / "run", "bench")
         command = Command(("cat",), Path("/"), build_environment(os.environ))
 
         async def ours() -> Callable[[], Awaitable[object]]:
-            return (await AgentProcess.start(command, Deaf(), keeper=keeper)).stop
+            return (await AgentProcess.start(command, Deaf(), supervisor=supervisor)).stop
 
         async def theirs() -> Callable[[], Awaitable[object]]:
             pipe = asyncio.subprocess.PIPE
@@ -98,7 +98,7 @@ async def measure(starts: int) -> dict[str, list[float]]:
             found["ours"].append(await longest_step(ours))
             found["create_subprocess_exec"].append(await longest_step(theirs))
             found["posix_spawn alone"].append(floor())
-        await keeper.aclose()
+        await supervisor.aclose()
     return found
 
 

@@ -69,7 +69,7 @@ class Still(Transport):
     """A transport without a process."""
 
     def __init__(self) -> None:
-        super().__init__(launch(DEMO, ProviderSettings(), KEY, os.environ), commons=PerHome())
+        super().__init__(launch(DEMO, ProviderSettings(), KEY, os.environ), per_home=PerHome())
         self.connection = Unwritten(self.launch, self, versioned=True)
 
 
@@ -139,16 +139,16 @@ for row in sys.stdin:
 async def delays(beside: int) -> float:
     """The longest way of one session's update, in ms, while another one says `beside` MiB on one line (0: nothing)."""
     with tempfile.TemporaryDirectory() as folder:
-        keeper = await ProcessSupervisor.open(Path(folder) / "run", "bench")
+        supervisor = await ProcessSupervisor.open(Path(folder) / "run", "bench")
         try:
             settings = ProviderSettings(command=(sys.executable, "-c", AGENT, str(beside or 1)), home=folder)
             plan = launch(ACP, settings, TransportKey("acp", "m", folder), os.environ)
-            transport = await Transport.start(plan, keeper=keeper, commons=PerHome())
+            transport = await Transport.start(plan, supervisor=supervisor, per_home=PerHome())
             longest = await _longest_delay(transport, beside)
             await transport.close()
             return longest
         finally:
-            await keeper.aclose()
+            await supervisor.aclose()
 
 
 async def _longest_delay(transport: Transport, beside: int) -> float:

@@ -58,21 +58,21 @@ class SocketConnection(asyncio.Protocol):
     __slots__ = (
         "_backlog",
         "_conversation",
-        "_door",
         "_frame_limit",
         "_greeting",
         "_lines",
         "_next",
+        "_owner",
         "_paused",
         "_transport",
         "peer",
         "serial",
     )
 
-    def __init__(self, door: ConnectionOwner, *, serial: int, peer: RelayPeer, frame_limit: int) -> None:
+    def __init__(self, owner: ConnectionOwner, *, serial: int, peer: RelayPeer, frame_limit: int) -> None:
         self.serial = serial
         self.peer = peer
-        self._door = door
+        self._owner = owner
         self._frame_limit = frame_limit
         self._greeting: bytes | None = b""
         self._lines = LineSplitter(frame_limit)
@@ -103,7 +103,7 @@ class SocketConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("FrameStream", transport)
-        self._door.arrive(self)
+        self._owner.arrive(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why it was lost changes nothing
         self._transport = None
@@ -112,7 +112,7 @@ class SocketConnection(asyncio.Protocol):
         if self._next is not None:
             self._next.cancel()
             self._next = None
-        self._door.leave(self)
+        self._owner.leave(self)
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -172,7 +172,7 @@ class SocketConnection(asyncio.Protocol):
             return
         self._greeting = None
         said = hello.parse(line) if len(line) <= hello.LIMIT else RejectReason.MALFORMED
-        self._conversation = self._door.greet(self, said)
+        self._conversation = self._owner.greet(self, said)
         if self._conversation is None:
             self._lines = LineSplitter(hello.REFUSED_LIMIT)
             if not newline:

@@ -36,7 +36,17 @@ class Runs(Protocol):
 class McpClient:
     """The MCP session of one client process, and the connection it has at present."""
 
-    __slots__ = ("_held", "_limit", "_on_attached", "_on_told", "_outlet", "_runner", "_stats", "binding", "session")
+    __slots__ = (
+        "_held",
+        "_limit",
+        "_on_attached",
+        "_on_list_read",
+        "_outlet",
+        "_runner",
+        "_stats",
+        "binding",
+        "session",
+    )
 
     def __init__(
         self,
@@ -46,7 +56,7 @@ class McpClient:
         runner: Runs,
         stats: Stats,
         on_attached: Callable[[], None],
-        on_told: Callable[[], None] = lambda: None,
+        on_list_read: Callable[[], None] = lambda: None,
     ) -> None:
         self.binding = binding
         self.session = McpSession(
@@ -60,7 +70,7 @@ class McpClient:
         self._runner = runner
         self._stats = stats
         self._on_attached = on_attached
-        self._on_told = on_told
+        self._on_list_read = on_list_read
         self._outlet: FrameSink | None = None
         self._held: list[bytes] = []
 
@@ -84,7 +94,7 @@ class McpClient:
             self._runner.cancel(call)
 
     def receive(self, frame: bytes) -> None:
-        told = self.binding.seen_generation
+        seen_before = self.binding.seen_generation
         for effect in self.session.receive(frame):
             match effect:
                 case BeginCall(call):
@@ -95,8 +105,8 @@ class McpClient:
                     self._runner.cancel(call)
                 case Attached():
                     self._on_attached()
-        if self.binding.seen_generation != told:
-            self._on_told()
+        if self.binding.seen_generation != seen_before:
+            self._on_list_read()
 
     def tools_changed(self) -> None:
         self._tell(self.session.list_changed())

@@ -246,7 +246,7 @@ class McpSession:
         return [SendFrame(_result_frame(request_id, result))]
 
     def _discover(self, request_id: RpcId, params: JsonObject) -> list[Effect]:
-        self._adopt(params)
+        self._take_version(params)
         result = {
             "supportedVersions": [STATELESS_VERSION, *HANDSHAKE_VERSIONS],
             "capabilities": _CAPABILITIES,
@@ -266,7 +266,7 @@ class McpSession:
         return [SendFrame(_result_frame(request_id, {}))]
 
     def _list(self, request_id: RpcId, params: JsonObject) -> list[Effect]:
-        self._adopt(params)
+        self._take_version(params)
         start = self._start_of_page(params.get("cursor"))
         end = start + self.page_size
         tools = self.binding.tools.encoded
@@ -293,7 +293,7 @@ class McpSession:
             raise Fault(INVALID_PARAMS, "arguments must be an object")
         if request_id in self.calls:
             raise Fault(INVALID_REQUEST, "a call with this id is still running")
-        self._adopt(params)
+        self._take_version(params)
         meta = meta if isinstance(meta, dict) else {}
         if self.binding.contradicts(meta.get("threadId", meta.get("sessionId"))):
             raise NotBound
@@ -305,7 +305,7 @@ class McpSession:
         return [BeginCall(call)]
 
     def _listen(self, request_id: RpcId, params: JsonObject) -> list[Effect]:
-        self._adopt(params)
+        self._take_version(params)
         wanted = params.get("notifications")
         granted = {"toolsListChanged": True} if isinstance(wanted, dict) and wanted.get("toolsListChanged") else {}
         if granted:
@@ -324,8 +324,8 @@ class McpSession:
         self.binding.finish(call)
         return [End(call)]
 
-    def _adopt(self, params: JsonObject) -> None:
-        """Adopt the protocol version of a request; in the stateless revision every request names it."""
+    def _take_version(self, params: JsonObject) -> None:
+        """Take the protocol version of a request; in the stateless revision every request names it."""
         meta = params.get("_meta")
         named = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
         if named is None:

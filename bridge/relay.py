@@ -192,9 +192,9 @@ class Relay:
         self.delay = FIRST_DELAY
         whole = data.rfind(b"\n") + 1
         if whole:
-            heard = bytes(self.arriving) + data[:whole]
-            self.over = heard.startswith(OVER) or b"\n" + OVER in heard
-            self.downstream += heard.partition(OVER)[0] if self.over else heard
+            received = bytes(self.arriving) + data[:whole]
+            self.over = received.startswith(OVER) or b"\n" + OVER in received
+            self.downstream += received.partition(OVER)[0] if self.over else received
             self.arriving = bytearray(data[whole:])
             self.write_stdout()
         else:

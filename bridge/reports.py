@@ -20,12 +20,12 @@ WAITING_LIMIT: Final = 256
 class Reports:
     """The progress and the log of one call. Created on the loop's thread."""
 
-    __slots__ = ("_call", "_home", "_loop", "_waiting")
+    __slots__ = ("_call", "_loop", "_loop_thread", "_waiting")
 
     def __init__(self, call: BoundCall) -> None:
         self._call = call
         self._loop = asyncio.get_running_loop()
-        self._home = threading.get_ident()
+        self._loop_thread = threading.get_ident()
         self._waiting: deque[Callable[[], None]] = deque()
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
@@ -35,7 +35,7 @@ class Reports:
         self._say(partial(self._call.origin.log, self._call, level, data, logger))
 
     def _say(self, what: Callable[[], None]) -> None:
-        if threading.get_ident() == self._home:
+        if threading.get_ident() == self._loop_thread:
             what()
         elif len(self._waiting) < WAITING_LIMIT:
             self._waiting.append(what)

@@ -23,14 +23,14 @@ ERROR_TEXT_LIMIT = 2000
 class Runner:
     """Runs the tool calls of all bindings, with a deadline for each."""
 
-    __slots__ = ("_clock", "_deadline", "_ending", "_stats", "_tasks")
+    __slots__ = ("_cancelled", "_clock", "_deadline", "_stats", "_tasks")
 
     def __init__(self, *, deadline: float, clock: Callable[[], float], stats: Stats) -> None:
         self._deadline = deadline
         self._clock = clock
         self._stats = stats
         self._tasks: dict[BoundCall, asyncio.Task[None]] = {}
-        self._ending: set[asyncio.Task[None]] = set()
+        self._cancelled: set[asyncio.Task[None]] = set()
 
     def start(self, binding: Binding, call: BoundCall) -> None:
         task = asyncio.get_running_loop().create_task(self._run(binding, call), context=call.ambient.copy())
@@ -44,16 +44,16 @@ class Runner:
         if task is not None:
             self._stats.calls_running -= 1
             self._stats.calls_ended += 1
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            self._cancelled.add(task)
+            task.add_done_callback(self._cancelled.discard)
             task.cancel()
 
     async def stop(self, patience: float) -> None:
         """Cancel all calls and wait `patience` seconds. Calls that ignore the cancellation are counted in the log."""
         for call in tuple(self._tasks):
             self.cancel(call)
-        if self._ending:
-            _, stuck = await asyncio.wait(self._ending, timeout=patience)
+        if self._cancelled:
+            _, stuck = await asyncio.wait(self._cancelled, timeout=patience)
             if stuck:
                 logger.error("%d tool calls do not end although they were cancelled", len(stuck))
 

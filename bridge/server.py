@@ -1,7 +1,7 @@
 """The bridge: a unix socket and the bindings behind it. Nothing survives `stop`.
 
 Rules: connections are accepted one at a time, so a flood of them waits in the socket's queue while other clients are
-served. A connection without a binding is a guest: their number is bounded, and the oldest is closed for a new one.
+served. A connection without a binding is unbound: their number is bounded, and the oldest is closed for a new one.
 Connections with a binding are bounded by the bindings, one each.
 """
 
@@ -45,8 +45,8 @@ logger = logging.getLogger(__name__)
 
 # The system lacks a resource, or the peer has disconnected: wait a little and continue.
 PASSING: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED}
-BREATH: Final = 0.05
-FAREWELL: Final = 2.0
+ACCEPT_PAUSE: Final = 0.05
+STOP_PATIENCE: Final = 2.0
 
 
 class Bridge:
@@ -67,12 +67,12 @@ class Bridge:
         self.stats = Stats()
         self._tokens = tokens
         self._clock = clock
-        self._doors = Channels(http, lambda tell: AcpChannel(tell, name=settings.server_name, ids=tokens))
+        self._channels = Channels(http, lambda tell: AcpChannel(tell, name=settings.server_name, ids=tokens))
         self._place: SocketPlace | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._serial = 0
         self._threads = Threads()
-        self._cold()
+        self._reset()
 
     @property
     def socket_path(self) -> str:
@@ -81,7 +81,7 @@ class Bridge:
     async def start(self) -> None:
         if self._place is not None:
             return
-        self._cold()
+        self._reset()
         self._place = listen(self.settings.data_directory, self.settings.runtime_directory)
         self._accepting = asyncio.get_running_loop().create_task(self._accept(self._place.listener))
         self._accepting.add_done_callback(_seen)
@@ -101,7 +101,7 @@ class Bridge:
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             await self._dismiss()
-            await self._runner.stop(FAREWELL)
+            await self._runner.stop(STOP_PATIENCE)
         finally:
             # Also on cancellation: a remaining socket and lock would prevent the next start.
             for connection in tuple(self._connections):
@@ -124,7 +124,7 @@ class Bridge:
             toolboxes=self._toolboxes,
             runner=self._runner,
             stats=self.stats,
-            doors=self._doors,
+            channels=self._channels,
             on_revoked=self._forget,
             on_dismissed=lambda session: self._dismiss_relay(self._digest(session.token)),
         )
@@ -150,11 +150,11 @@ class Bridge:
         loop = asyncio.get_running_loop()
         self.stats.connections += 1
         self._connections.add(connection)
-        self._silent[connection] = loop.call_later(self.settings.hello_deadline, self._give_up, connection)
-        self._seat_guest(connection)
+        self._hello_timers[connection] = loop.call_later(self.settings.hello_deadline, self._give_up, connection)
+        self._add_unbound(connection)
 
     def greet(self, connection: SocketConnection, said: Hello | RejectReason) -> McpClient | None:
-        self._silent.pop(connection).cancel()
+        self._hello_timers.pop(connection).cancel()
         if isinstance(said, RejectReason):
             self._refuse(said)
             return None
@@ -169,16 +169,16 @@ class Bridge:
         if isinstance(admitted, RejectReason):
             self._refuse(admitted)
             return None
-        del self._guests[connection]
+        del self._unbound[connection]
         return self._bind(connection, admitted)
 
     def leave(self, connection: SocketConnection) -> None:
         self._connections.discard(connection)
-        self._guests.pop(connection, None)
+        self._unbound.pop(connection, None)
         self._bound.pop(connection.serial, None)
-        silence = self._silent.pop(connection, None)
-        if silence is not None:
-            silence.cancel()
+        timer = self._hello_timers.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
         binding = self._table.part(connection.serial)
         if binding is not None:
             self.stats.connected -= 1
@@ -186,7 +186,7 @@ class Bridge:
         if not self._connections:
             self._empty.set()
 
-    def _cold(self) -> None:
+    def _reset(self) -> None:
         self._key = secrets.token_bytes(32)
         self._table = Bindings(peers.tells_processes())
         self._sessions: dict[Binding, SessionBinding] = {}
@@ -197,8 +197,8 @@ class Bridge:
         # Relays of sessions that have ended, until they are dismissed.
         self._pending_dismissals: dict[bytes, tuple[SocketConnection, asyncio.TimerHandle]] = {}
         # Connections without a binding, in order of arrival.
-        self._guests: dict[SocketConnection, None] = {}
-        self._silent: dict[SocketConnection, asyncio.TimerHandle] = {}
+        self._unbound: dict[SocketConnection, None] = {}
+        self._hello_timers: dict[SocketConnection, asyncio.TimerHandle] = {}
         self._empty = asyncio.Event()
 
     def _running(self, wanted: str) -> SocketPlace:
@@ -229,10 +229,10 @@ class Bridge:
         binding, serial = self._table.forget(ended)
         del self._sessions[binding]
         if serial is not None:
-            # Its requests are refused from now on, like those of any other guest.
+            # Its requests are refused from now on, like those of any other unbound connection.
             self.stats.connected -= 1
             connection = self._bound.pop(serial)
-            self._seat_guest(connection)
+            self._add_unbound(connection)
             if self._place is not None:
                 # Not immediately: an agent that sees its tool server exit before it has closed the session may restart
                 # it. In a context of its own, so that the caller's context does not stay alive for it.
@@ -242,21 +242,21 @@ class Bridge:
 
     def _dismiss_relay(self, ended: bytes) -> None:
         """Tell the relay of an ended session to exit: it would only take memory and an entry in the process table."""
-        lingering = self._pending_dismissals.pop(ended, None)
-        if lingering is not None:
-            connection, alarm = lingering
+        pending = self._pending_dismissals.pop(ended, None)
+        if pending is not None:
+            connection, alarm = pending
             alarm.cancel()
             connection.send(OVER)
 
-    def _seat_guest(self, connection: SocketConnection) -> None:
-        self._guests[connection] = None
-        if len(self._guests) > self.settings.unbound_limit:
+    def _add_unbound(self, connection: SocketConnection) -> None:
+        self._unbound[connection] = None
+        if len(self._unbound) > self.settings.unbound_limit:
             self._evict()
 
     def _evict(self) -> None:
-        oldest = next(iter(self._guests), None)
+        oldest = next(iter(self._unbound), None)
         if oldest is not None:
-            del self._guests[oldest]
+            del self._unbound[oldest]
             self.stats.evicted += 1
             oldest.abort()
 
@@ -271,7 +271,7 @@ class Bridge:
                 with rounds.round():
                     await self._accept_one(listener)
                 if rounds.failures:
-                    await asyncio.sleep(BREATH)
+                    await asyncio.sleep(ACCEPT_PAUSE)
 
     async def _accept_one(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -281,7 +281,7 @@ class Bridge:
             if error.errno not in PASSING:
                 raise
             self._evict()
-            await asyncio.sleep(BREATH)
+            await asyncio.sleep(ACCEPT_PAUSE)
             return
         try:
             await self._receive(loop, accepted)
@@ -311,7 +311,7 @@ class Bridge:
         for connection in tuple(self._connections):
             connection.close()
         try:
-            async with asyncio.timeout(FAREWELL):
+            async with asyncio.timeout(STOP_PATIENCE):
                 while self._connections:
                     self._empty.clear()
                     await self._empty.wait()

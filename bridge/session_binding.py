@@ -75,11 +75,12 @@ class SessionBinding:
     __slots__ = (
         "_attached",
         "_binding",
+        "_channels",
         "_conversation",
         "_disconnect_callbacks",
-        "_doors",
         "_entry",
         "_grace",
+        "_list_read",
         "_listeners",
         "_lost",
         "_on_dismissed",
@@ -89,7 +90,6 @@ class SessionBinding:
         "_runner",
         "_settings",
         "_stats",
-        "_told",
         "_toolboxes",
         "relay",
         "token",
@@ -105,7 +105,7 @@ class SessionBinding:
         toolboxes: Toolboxes,
         runner: Runner,
         stats: Stats,
-        doors: Channels["SessionBinding"],
+        channels: Channels["SessionBinding"],
         on_revoked: Callable[["SessionBinding"], None],
         on_dismissed: Callable[["SessionBinding"], None],
     ) -> None:
@@ -116,13 +116,13 @@ class SessionBinding:
         self._toolboxes = toolboxes
         self._runner = runner
         self._stats = stats
-        self._doors = doors
+        self._channels = channels
         self._entry: HttpServerEntry | None = None
         self._on_revoked = on_revoked
         self._on_dismissed = on_dismissed
         self._lost: Loss | None = None
         self._attached = asyncio.Event()
-        self._told = asyncio.Event()
+        self._list_read = asyncio.Event()
         self._conversation: McpClient | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._relay_end: ProcessEnd | None = None
@@ -143,14 +143,14 @@ class SessionBinding:
 
     def http(self) -> HttpServerEntry | None:
         """Its entry on the HTTP channel, created at the first call; None if that channel does not run."""
-        door = self._doors.http
-        if self._entry is None and door is not None and door.running:
-            self._entry = door.open(self)
+        http = self._channels.http
+        if self._entry is None and http is not None and http.running:
+            self._entry = http.open(self)
         return self._entry
 
     def pipe(self, tell: ChannelListener) -> Pipe["SessionBinding"]:
         """MCP over the pipe of an agent process that has none yet. It serves every binding declared on it."""
-        return self._doors.pipe(tell)
+        return self._channels.pipe(tell)
 
     @property
     def dispatcher(self) -> Dispatcher | None:
@@ -176,8 +176,8 @@ class SessionBinding:
         while self._binding.seen_generation != self._binding.generation:
             if self._binding.state is BindingState.REVOKED:
                 raise BindingRevoked
-            self._told.clear()
-            await self._told.wait()
+            self._list_read.clear()
+            await self._list_read.wait()
 
     def publish(self, definitions: Sequence[JsonObject], dispatcher: Dispatcher, context: object = None) -> None:
         if self._binding.publish(self._toolboxes.of(definitions), dispatcher, context):
@@ -193,20 +193,20 @@ class SessionBinding:
         """End the binding for good: invalidate the token, release the dispatcher and the context. Idempotent."""
         self._end(CallWithdrawn())
 
-    def _end(self, word: CallRefused) -> None:
+    def _end(self, refusal: CallRefused) -> None:
         if self._binding.state is BindingState.REVOKED:
             return
-        self._withdraw(self._binding.revoke(), word)
+        self._withdraw(self._binding.revoke(), refusal)
         self._stop_waiting()
         self._conversation = self._entry = None
         self._listeners.clear()
         self._revoked_callbacks.clear()
         self._attached.set()
-        self._told.set()
+        self._list_read.set()
         self._on_revoked(self)
-        farewells, self._disconnect_callbacks = self._disconnect_callbacks, []
-        for farewell in farewells:
-            farewell()
+        callbacks, self._disconnect_callbacks = self._disconnect_callbacks, []
+        for callback in callbacks:
+            callback()
 
     def dismiss(self) -> None:
         """Call after `revoke`, when the agent has closed the session or never will: its relay may exit immediately."""
@@ -240,11 +240,11 @@ class SessionBinding:
         for listener in listeners:
             listener()
 
-    def on_revoked(self, farewell: Callable[[], None]) -> None:
-        """Call `farewell` once after the binding has ended; for channels with state. Raises `BindingRevoked`."""
+    def on_revoked(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once after the binding has ended; for channels with state. Raises `BindingRevoked`."""
         if self._binding.state is BindingState.REVOKED:
             raise BindingRevoked
-        self._disconnect_callbacks.append(farewell)
+        self._disconnect_callbacks.append(callback)
 
     async def call(
         self, name: str, arguments: JsonObject, *, call_id: str, progress: CallProgress | None = None
@@ -287,7 +287,7 @@ class SessionBinding:
             runner=self._runner,
             stats=self._stats,
             on_attached=self._attached.set,
-            on_told=self._told.set,
+            on_list_read=self._list_read.set,
         )
 
     def _announce(self) -> None:

@@ -16,7 +16,7 @@ from threading import Lock, Thread
 from typing import Any, Final, Generic, TypeVar
 
 SIZE: Final = 32
-LEFT_LIMIT: Final = 256
+ABANDONED_LIMIT: Final = 256
 
 T = TypeVar("T")
 
@@ -32,64 +32,64 @@ class Job(Generic[T]):
 class Threads:
     """Runs jobs on at most `size` working threads; safe to call from any thread."""
 
-    def __init__(self, size: int = SIZE, *, share: int | None = None, left_limit: int = LEFT_LIMIT) -> None:
+    def __init__(self, size: int = SIZE, *, share: int | None = None, abandoned_limit: int = ABANDONED_LIMIT) -> None:
         self.share = share or max(1, size // 4)
         self._size = size
-        self._left_limit = left_limit
+        self._abandoned_limit = abandoned_limit
         self._lock = Lock()
         self._waiting: deque[Job[Any]] = deque()
         self._working: set[Job[Any]] = set()
-        self._left: set[Job[Any]] = set()
+        self._abandoned: set[Job[Any]] = set()
 
     @property
     def abandoned(self) -> int:
         """How many abandoned threads have not finished yet."""
-        return len(self._left)
+        return len(self._abandoned)
 
     def send(self, work: Callable[[], T]) -> Job[T]:
-        errand = Job(work)
+        job = Job(work)
         with self._lock:
-            self._waiting.append(errand)
+            self._waiting.append(job)
             self._start_workers()
-        return errand
+        return job
 
-    def give_up(self, errand: Job[Any]) -> None:
+    def give_up(self, job: Job[Any]) -> None:
         """Give up a job that no caller awaits. If it has not begun, it never runs; else its thread is abandoned."""
-        if errand.outcome.cancel():
+        if job.outcome.cancel():
             return
         with self._lock:
-            if errand in self._working and len(self._left) < self._left_limit:
-                self._working.discard(errand)
-                self._left.add(errand)
+            if job in self._working and len(self._abandoned) < self._abandoned_limit:
+                self._working.discard(job)
+                self._abandoned.add(job)
                 self._start_workers()
 
     def _start_workers(self) -> None:
         """Start waiting jobs on new threads while the limit allows. Call with the lock held."""
         while self._waiting and len(self._working) < self._size:
-            errand = self._waiting.popleft()
-            if errand.outcome.set_running_or_notify_cancel():
-                self._begin(errand)
+            job = self._waiting.popleft()
+            if job.outcome.set_running_or_notify_cancel():
+                self._begin(job)
 
-    def _begin(self, errand: Job[Any]) -> None:
-        self._working.add(errand)
+    def _begin(self, job: Job[Any]) -> None:
+        self._working.add(job)
         try:
-            Thread(target=self._run, args=(errand,), name="ostler-tool", daemon=True).start()
+            Thread(target=self._run, args=(job,), name="ostler-tool", daemon=True).start()
         except RuntimeError as error:  # the system has no free thread: the caller gets the error
-            self._working.discard(errand)
-            errand.outcome.set_exception(error)
+            self._working.discard(job)
+            job.outcome.set_exception(error)
 
-    def _run(self, errand: Job[Any]) -> None:
+    def _run(self, job: Job[Any]) -> None:
         try:
-            result = errand.work()
+            result = job.work()
         except BaseException as error:  # noqa: BLE001 - passed to the awaiting caller, as an executor does
-            self._return(errand)
-            errand.outcome.set_exception(error)
+            self._return(job)
+            job.outcome.set_exception(error)
         else:
-            self._return(errand)
-            errand.outcome.set_result(result)
+            self._return(job)
+            job.outcome.set_result(result)
 
-    def _return(self, errand: Job[Any]) -> None:
+    def _return(self, job: Job[Any]) -> None:
         with self._lock:
-            self._working.discard(errand)
-            self._left.discard(errand)
+            self._working.discard(job)
+            self._abandoned.discard(job)
             self._start_workers()

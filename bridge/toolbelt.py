@@ -23,7 +23,7 @@ NO_SERVICES: Final[Services] = MappingProxyType({})
 class Toolbelt:
     """The dispatcher of one session's tools."""
 
-    __slots__ = ("_left", "_places", "_services", "_share", "_threads", "_tools")
+    __slots__ = ("_abandoned", "_places", "_services", "_share", "_threads", "_tools")
 
     def __init__(self, tools: Iterable[Tool], *, threads: Threads, services: Services = NO_SERVICES) -> None:
         self._tools = by_name(tools)
@@ -31,7 +31,7 @@ class Toolbelt:
         self._services = services
         self._places: dict[str, asyncio.Semaphore] = {}
         self._share = asyncio.Semaphore(threads.share)
-        self._left: set[asyncio.Task[CallResult]] = set()
+        self._abandoned: set[asyncio.Task[CallResult]] = set()
 
     @property
     def offer(self) -> Offer:
@@ -63,33 +63,33 @@ class Toolbelt:
 
     async def _run(self, tool: Tool, call: ToolCall, release: Callable[[], None]) -> CallResult:
         """Run the tool in a task of its own, because a thread must be awaited even when its caller no longer waits."""
-        errands: list[Job[ToolOutcome]] = []
+        jobs: list[Job[ToolOutcome]] = []
 
         def in_thread(work: Callable[[], ToolOutcome]) -> Awaitable[ToolOutcome]:
-            errand = self._threads.send(work)
-            errands.append(errand)
-            return asyncio.wrap_future(errand.outcome)
+            job = self._threads.send(work)
+            jobs.append(job)
+            return asyncio.wrap_future(job.outcome)
 
         running = asyncio.get_running_loop().create_task(tool.run(call, services=self._services, in_thread=in_thread))
         running.add_done_callback(lambda _: release())
         try:
             done, _ = await asyncio.wait([running], timeout=tool.timeout)
         except asyncio.CancelledError:
-            self._leave(running, errands)
+            self._leave(running, jobs)
             raise
         if not done:
-            self._leave(running, errands)
+            self._leave(running, jobs)
             return CallResult.error(f"{tool.name} did not finish within {tool.timeout:g} s and was stopped")
         return running.result()
 
-    def _leave(self, running: "asyncio.Task[CallResult]", errands: list[Job[ToolOutcome]]) -> None:
+    def _leave(self, running: "asyncio.Task[CallResult]", jobs: list[Job[ToolOutcome]]) -> None:
         """Give up a run that its caller no longer awaits. The set keeps a reference to the task until it is done."""
-        self._left.add(running)
-        running.add_done_callback(self._left.discard)
+        self._abandoned.add(running)
+        running.add_done_callback(self._abandoned.discard)
         running.add_done_callback(_forgotten)
-        for errand in errands:
-            self._threads.give_up(errand)
-        if not errands:
+        for job in jobs:
+            self._threads.give_up(job)
+        if not jobs:
             running.cancel()
 
 

@@ -38,14 +38,14 @@ class BlockingTurn(RemoteTurn):
 
     def wait(self) -> Finished:
         """Block until the turn has ended, without taking its events."""
-        return self._home.block(self._turn.ended())
+        return self._owner_loop.block(self._turn.ended())
 
     def __iter__(self) -> Iterator[TurnEvent]:
         return self._take(aiter(self._turn))
 
     def _take(self, events: AsyncIterator[TurnEvent]) -> Iterator[TurnEvent]:
         try:
-            while (event := self._home.block(following(events))) is not None:
+            while (event := self._owner_loop.block(following(events))) is not None:
                 yield event
         finally:
             self._leave()
@@ -54,19 +54,19 @@ class BlockingTurn(RemoteTurn):
 class BlockingLease:
     """A seat held by a thread. Call `release`, or use it as a context manager."""
 
-    def __init__(self, home: OwnerLoop, lease: Lease) -> None:
-        self._home = home
+    def __init__(self, owner_loop: OwnerLoop, lease: Lease) -> None:
+        self._owner_loop = owner_loop
         self.lease = lease
 
     def prompt(self, prompt: str | Sequence[PromptPart]) -> BlockingTurn:
         """Start a turn. Raises `LeaseEnded` once the lease was released."""
-        crossing = LoopHandover()
+        handover = LoopHandover()
         try:
-            turn = self._home.block(crossing.begin(lambda: self.lease.begin(prompt)))
+            turn = self._owner_loop.block(handover.begin(lambda: self.lease.begin(prompt)))
         except BaseException:
-            self._home.post(crossing.give_up)
+            self._owner_loop.post(handover.give_up)
             raise
-        return BlockingTurn(self._home, turn)
+        return BlockingTurn(self._owner_loop, turn)
 
     def release(self) -> None:
         """Give the seat back. Idempotent."""
@@ -107,7 +107,7 @@ class BlockingPool:
     def get(self, key: TransportKey, *, deadline: float | None = None) -> Transport:
         """The shared process of a key, as `TransportPool.get`."""
         pool = self._living()
-        return pool.home.block(pool.get(key, deadline=deadline))
+        return pool.owner_loop.block(pool.get(key, deadline=deadline))
 
     def lease(
         self,
@@ -135,7 +135,7 @@ class BlockingPool:
             resume=resume,
             process_owner=process_owner,
         )
-        return BlockingLease(pool.home, pool.home.block(work))
+        return BlockingLease(pool.owner_loop, pool.owner_loop.block(work))
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine of the caller on the pool's loop and block until it is done."""
@@ -144,12 +144,12 @@ class BlockingPool:
         except PoolClosed:
             work.close()
             raise
-        return pool.home.block(work)
+        return pool.owner_loop.block(work)
 
     def snapshot(self) -> PoolSnapshot:
         """The contents of the pool, as `TransportPool.snapshot`."""
         pool = self._living()
-        return pool.home.block(_called(pool.snapshot))
+        return pool.owner_loop.block(_called(pool.snapshot))
 
     def shutdown(self) -> None:
         """End every process and the thread. Idempotent. Raises the error that ended the thread, once."""
@@ -180,7 +180,7 @@ class BlockingPool:
         loop = asyncio.get_running_loop()
         with ExitStack() as leaving:
             async with self._open_pool() as pool:
-                leaving.callback(pool.home.close)
+                leaving.callback(pool.owner_loop.close)
                 self._pool = pool
                 self._stop = lambda: None if loop.is_closed() else _quietly(loop, stopping)
                 self._ready.set()

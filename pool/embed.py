@@ -52,12 +52,12 @@ async def open_pool(
     given = dict(os.environ if environ is None else environ)
     configured = settings or PoolSettings()
     effective = replace(configured, enabled=pool_enabled(given, configured=configured.enabled))
-    keeper = await ProcessSupervisor.open(runtime_dir or default_runtime_dir(given), secrets.token_hex(8))
+    supervisor = await ProcessSupervisor.open(runtime_dir or default_runtime_dir(given), secrets.token_hex(8))
     try:
         pool = TransportPool(
             effective,
             providers=known_providers.load() if providers is None else providers,
-            start_transport=partial(Transport.start, keeper=keeper, commons=PerHome()),
+            start_transport=partial(Transport.start, supervisor=supervisor, per_home=PerHome()),
             environ=given,
             tool_port=tool_port,
             policy=policy,
@@ -66,4 +66,4 @@ async def open_pool(
         async with pool:
             yield pool
     finally:
-        await keeper.aclose()
+        await supervisor.aclose()

@@ -64,7 +64,7 @@ class Lease:
 
     def __init__(
         self,
-        tenure: LeaseState,
+        state: LeaseState,
         *,
         session: AgentSession,
         pid: int,
@@ -74,14 +74,14 @@ class Lease:
         miss: str,
         waited: Waited,
         restored: bool,
-        home: OwnerLoop,
+        owner_loop: OwnerLoop,
         release: Callable[[LeaseState], None],
         dropped: Callable[[LeaseState], None],
     ) -> None:
-        self._tenure = tenure
-        self._home = home
+        self._state = state
+        self._owner_loop = owner_loop
         self._release = release
-        self.key = tenure.key
+        self.key = state.key
         self.session = session
         self.pid = pid
         """The pid of the process that serves the seat."""
@@ -93,13 +93,13 @@ class Lease:
         self.waited = waited
         self.restored = restored
         """Whether the agent loaded the earlier session itself, so that nothing needs to be replayed."""
-        self._drop = weakref.finalize(self, dropped, tenure)
+        self._drop = weakref.finalize(self, dropped, state)
         self._drop.atexit = False
 
     @property
     def id(self) -> int:
         """Names the lease in snapshots, and as the parent of a nested claim."""
-        return self._tenure.lease
+        return self._state.lease
 
     @property
     def released(self) -> bool:
@@ -109,18 +109,18 @@ class Lease:
     @property
     def move(self) -> str | None:
         """Why the session should move: release at the next turn boundary and lease again. None if it need not move."""
-        return self._tenure.move
+        return self._state.move
 
     @property
     def lost(self) -> PoolError | None:
         """How the process under the seat died; None while it lives."""
-        return self._tenure.lost
+        return self._state.lost
 
     async def wait_moved(self) -> None:
         """Return when the holder should leave the seat (it is lost, or is to be moved), or when the lease was
         released.
         """
-        await self._home.run(self._tenure.moved.wait())
+        await self._owner_loop.run(self._state.moved.wait())
 
     async def prompt(
         self, prompt: str | Sequence[PromptPart], *, level: Level | None = None
@@ -131,15 +131,15 @@ class Lease:
         level. The permission policy answers every request that the agent still makes. Raises `LeaseEnded` once the
         lease was released, and what `AgentSession.prompt` raises.
         """
-        if self._home.here:
+        if self._owner_loop.here:
             return await self.begin(prompt, level)
-        crossing = LoopHandover()
+        handover = LoopHandover()
         try:
-            turn = await self._home.run(crossing.begin(lambda: self.begin(prompt, level)))
+            turn = await self._owner_loop.run(handover.begin(lambda: self.begin(prompt, level)))
         except asyncio.CancelledError:
-            self._home.post(crossing.give_up)
+            self._owner_loop.post(handover.give_up)
             raise
-        return ForeignLoopTurn(self._home, turn)
+        return ForeignLoopTurn(self._owner_loop, turn)
 
     async def begin(self, prompt: str | Sequence[PromptPart], level: Level | None = None) -> AgentTurn:
         """As `prompt`, on the pool's own loop only."""
@@ -150,7 +150,7 @@ class Lease:
     def release(self) -> None:
         """Give the seat back: its session is closed, a running turn is cancelled. Idempotent."""
         if self._drop.detach() is not None:
-            self._release(self._tenure)
+            self._release(self._state)
 
     def __enter__(self) -> Self:
         return self

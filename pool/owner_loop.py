@@ -24,16 +24,16 @@ Result = TypeVar("Result")
 class OwnerLoop:
     """The owner loop of one pool. Bound once, to the loop on which the pool was started."""
 
-    __slots__ = ("_away", "_closed", "_door", "_loop")
+    __slots__ = ("_closed", "_lock", "_loop", "_remote_waiters")
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._away: set[Future[Any]] = set()
+        self._remote_waiters: set[Future[Any]] = set()
         """The futures that other threads and loops wait for."""
         self._closed = False
-        self._door = threading.Lock()
-        """Guards `_closed` and `_away` between a thread that posts work and the loop that closes. The pool's only
-        lock.
+        self._lock = threading.Lock()
+        """Guards `_closed` and `_remote_waiters` between a thread that posts work and the loop that closes. The pool's
+        only lock.
         """
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -44,9 +44,9 @@ class OwnerLoop:
 
     def close(self) -> None:
         """Take no more work and release every waiting caller. On the owner loop, before it ends. Idempotent."""
-        with self._door:
+        with self._lock:
             self._closed = True
-            waiting = list(self._away)
+            waiting = list(self._remote_waiters)
         for future in waiting:
             future.cancel()
 
@@ -119,15 +119,15 @@ class OwnerLoop:
         except BaseException:
             work.close()
             raise
-        future.add_done_callback(self._away.discard)
+        future.add_done_callback(self._remote_waiters.discard)
         return future
 
     def _post_work(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
-        with self._door:
+        with self._lock:
             if self._closed or self.loop.is_closed():
                 raise PoolClosed
             future = asyncio.run_coroutine_threadsafe(work, self.loop)
-            self._away.add(future)
+            self._remote_waiters.add(future)
         return future
 
 
@@ -159,8 +159,8 @@ class RemoteTurn:
     when it is left early.
     """
 
-    def __init__(self, home: OwnerLoop, turn: AgentTurn) -> None:
-        self._home = home
+    def __init__(self, owner_loop: OwnerLoop, turn: AgentTurn) -> None:
+        self._owner_loop = owner_loop
         self._turn = turn
 
     @property
@@ -170,11 +170,11 @@ class RemoteTurn:
 
     def cancel(self) -> None:
         """Ask the agent to stop."""
-        self._home.tell(self._turn.cancel)
+        self._owner_loop.tell(self._turn.cancel)
 
     def _leave(self) -> None:
         # Posted, not called: the garbage collector also calls this for a dropped iterator, in the middle of any code.
-        self._home.post(self._turn.leave)
+        self._owner_loop.post(self._turn.leave)
 
 
 class ForeignLoopTurn(RemoteTurn):
@@ -184,7 +184,7 @@ class ForeignLoopTurn(RemoteTurn):
 
     async def ended(self) -> Finished:
         """Wait for the end without taking events."""
-        return await self._home.run(self._turn.ended())
+        return await self._owner_loop.run(self._turn.ended())
 
     async def __aenter__(self) -> Self:
         return self
@@ -199,7 +199,7 @@ class ForeignLoopTurn(RemoteTurn):
 
     async def _carry(self, events: AsyncIterator[TurnEvent]) -> AsyncIterator[TurnEvent]:
         try:
-            while (event := await self._home.run(following(events))) is not None:
+            while (event := await self._owner_loop.run(following(events))) is not None:
                 yield event
         finally:
             self._leave()

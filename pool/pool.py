@@ -36,7 +36,7 @@ from ostler.pool.owner_loop import OwnerLoop
 from ostler.pool.permission import deny
 from ostler.pool.ports import PermissionPolicy, ToolOffer, ToolPort, Tools, ToolSet
 from ostler.pool.provider import Provider
-from ostler.pool.runner.actions import SeatWish, StartTransport
+from ostler.pool.runner.actions import SeatRequest, StartTransport
 from ostler.pool.runner.decisions import GRANTED, PER_KEY, ClaimDecision, RecentClaims
 from ostler.pool.runner.deferred_orders import DeferredOrder, DeferredOrders
 from ostler.pool.runner.engine import Engine
@@ -56,7 +56,7 @@ class LeaseRequest:
     """One call of `lease`, as it is passed from the first try to the fallback."""
 
     key: TransportKey
-    seat: SeatWish
+    seat: SeatRequest
     owner: str
     deadline: float
     parent: int | None
@@ -87,50 +87,50 @@ class TransportPool:
         self._settings = settings
         self._loops = Loops() if loops is None else loops
         self._observer = Guarded(Counts() if observer is None else observer)
-        self._catalogue = LaunchCache(settings, providers, environ)
-        self._directories = Directories(self._catalogue.look, clock)
+        self._launch_cache = LaunchCache(settings, providers, environ)
+        self._directories = Directories(self._launch_cache.resolve_directory, clock)
         self._clock = clock
         self._tool_port = tool_port
         self._claim_ids = itertools.count(1)
         self._decisions = RecentClaims()
-        self.home = OwnerLoop()
+        self.owner_loop = OwnerLoop()
         self._closing: asyncio.Task[None] | None = None
         self._engine = Engine(
             settings.limits,
-            catalogue=self._catalogue,
+            launch_cache=self._launch_cache,
             start_transport=start_transport,
             tool_port=tool_port,
-            house_policy=policy,
+            default_policy=policy,
             observer=self._observer,
             clock=clock,
             chance=chance,
             loops=self._loops,
         )
-        self._errands = DeferredOrders(self._engine, self._learn, self._observer)
-        self._floors = WarmKeys(self._engine, self._catalogue, self._canonical, self._observer)
+        self._deferred_orders = DeferredOrders(self._engine, self._learn, self._observer)
+        self._warm_keys = WarmKeys(self._engine, self._launch_cache, self._canonical, self._observer)
 
     # --- life ---
 
     async def start(self) -> None:
         """Bind the pool to the running loop and begin to warm the configured keys. Returns at once."""
-        self.home.bind(asyncio.get_running_loop())
-        self._engine.start(self.home.loop, watch_every=self._settings.watch_every)
+        self.owner_loop.bind(asyncio.get_running_loop())
+        self._engine.start(self.owner_loop.loop, watch_every=self._settings.watch_every)
         self._engine.work(self._warm_configured(), "warm what is configured")
-        self._engine.work(self._watch_floors(), "watch of floors")
+        self._engine.work(self._retry_warm_keys(), "watch of floors")
 
     async def _warm_configured(self) -> None:
         """Give the configured keys their floors, and remove the floors of keys that are no longer configured."""
-        await self._floors.take(self._settings.warm if self._settings.enabled else ())
+        await self._warm_keys.take(self._settings.warm if self._settings.enabled else ())
 
-    async def _watch_floors(self) -> None:
+    async def _retry_warm_keys(self) -> None:
         loop = self._loops.add("the watch of the keys to be kept warm")
-        await loop.repeat(lambda: self._settings.watch_every, self._floors.try_again)
+        await loop.repeat(lambda: self._settings.watch_every, self._warm_keys.try_again)
 
     async def shutdown(self) -> None:
         """End every process and its descendants. Idempotent; afterwards every call but `snapshot` raises
         `PoolClosed`.
         """
-        await self.home.run(self._shutdown())
+        await self.owner_loop.run(self._shutdown())
 
     async def _shutdown(self) -> None:
         if self._closing is None:
@@ -150,14 +150,16 @@ class TransportPool:
 
     async def get(self, key: TransportKey, *, deadline: float | None = None) -> Transport:
         """The shared process of a key, started if necessary. The same key gives the same object."""
-        return await self.home.run(self._get(LeaseRequest(key, SeatWish(), "", self._until(deadline), None, None)))
+        return await self.owner_loop.run(
+            self._get(LeaseRequest(key, SeatRequest(), "", self._until(deadline), None, None))
+        )
 
-    async def _get(self, wish: LeaseRequest) -> Transport:
-        known = PoolKey(await self._canonical(wish.key, wish.deadline - self._clock()))
+    async def _get(self, request: LeaseRequest) -> Transport:
+        known = PoolKey(await self._canonical(request.key, request.deadline - self._clock()))
         while True:
-            await self._make(known, wish)
-            grant = await self._claim(known, None, wish)
-            running = self._engine.roster.slots.get(grant.slot)
+            await self._make(known, request)
+            grant = await self._claim(known, None, request)
+            running = self._engine.live.slots.get(grant.slot)
             # A caller that takes the transport itself makes no promise to return it, so no lease is held for it.
             self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
             if running is not None and running.transport is not None and not running.stopping:
@@ -190,9 +192,11 @@ class TransportPool:
         owner only. Raises `NoToolPort` for tools without a `tool_port`.
         """
         wanted, offer = self._wanted(key, tools)
-        seat = SeatWish(wanted) if resume is None else SeatWish(wanted, resume, next(self._claim_ids))
-        wish = LeaseRequest(key, seat, owner, self._until(deadline), parent, policy, offer, tool_context, process_owner)
-        return await self.home.run(self._lease(wish))
+        seat = SeatRequest(wanted) if resume is None else SeatRequest(wanted, resume, next(self._claim_ids))
+        request = LeaseRequest(
+            key, seat, owner, self._until(deadline), parent, policy, offer, tool_context, process_owner
+        )
+        return await self.owner_loop.run(self._lease(request))
 
     def _wanted(self, key: TransportKey, tools: ToolSet | Tools | None) -> tuple[ToolSet | None, ToolOffer | None]:
         """The tools that the seat is opened with, and the offer that the pool publishes on it."""
@@ -205,52 +209,52 @@ class TransportPool:
         offer = self._tool_port.offer(tools)
         return ToolSet(tuple(offer.definitions)), offer
 
-    async def _lease(self, wish: LeaseRequest) -> Lease:
-        known = await self._canonical(wish.key, wish.deadline - self._clock())
-        if known is not wish.key:
-            wish = replace(wish, key=known)
+    async def _lease(self, request: LeaseRequest) -> Lease:
+        known = await self._canonical(request.key, request.deadline - self._clock())
+        if known is not request.key:
+            request = replace(request, key=known)
         # A key that cannot be started as configured fails here, before it counts as a failure of the pool.
-        await self._engine.makings.prepare(PoolKey(wish.key), wish.deadline - self._clock())
+        await self._engine.launches.prepare(PoolKey(request.key), request.deadline - self._clock())
         shared = self._settings.enabled  # read only now: a reload may have switched it while `prepare` waited
-        key = self._shared_key(wish) if shared else PoolKey(wish.key, private=True)
+        key = self._shared_key(request) if shared else PoolKey(request.key, private=True)
         try:
-            return await self._seat(wish, key, None)
+            return await self._seat(request, key, None)
         except AgentStartFailed as error:
             # If this machine has no room for a process of the pool, it has none for a process outside the pool either.
             if error.shortage or not (shared and self._settings.fallback and error.before_ready):
                 raise
             log.error(  # noqa: TRY400 (the line contains the whole error; a trace into our own claim adds nothing)
-                "the pool has no process for %s, trying one for this session alone: %s", wish.key, error
+                "the pool has no process for %s, trying one for this session alone: %s", request.key, error
             )
-            self._observer.noted(wish.key.provider, "fallback", error.phase.value)
-        return await self._seat(wish, PoolKey(wish.key, private=True), "fallback")
+            self._observer.noted(request.key.provider, "fallback", error.phase.value)
+        return await self._seat(request, PoolKey(request.key, private=True), "fallback")
 
-    def _shared_key(self, wish: LeaseRequest) -> PoolKey:
-        return PoolKey(wish.key, owner=wish.process_owner if self._settings.share is Share.OWNER else None)
+    def _shared_key(self, request: LeaseRequest) -> PoolKey:
+        return PoolKey(request.key, owner=request.process_owner if self._settings.share is Share.OWNER else None)
 
-    async def _seat(self, wish: LeaseRequest, key: PoolKey, warmth: str | None) -> Lease:
+    async def _seat(self, request: LeaseRequest, key: PoolKey, warmth: str | None) -> Lease:
         try:
             while True:
-                await self._make(key, wish)
-                tools = self._engine.remember(wish.seat)
+                await self._make(key, request)
+                tools = self._engine.remember(request.seat)
                 asked = self._clock()
-                grant = await self._claim(key, tools, wish)
-                lease = self._hand_over(grant, wish, key, asked, warmth)
+                grant = await self._claim(key, tools, request)
+                lease = self._hand_over(grant, request, key, asked, warmth)
                 if lease is not None:
                     return lease
         finally:
-            self._engine.forget_resume(wish.seat)
+            self._engine.forget_resume(request.seat)
 
-    async def _make(self, key: PoolKey, wish: LeaseRequest) -> None:
+    async def _make(self, key: PoolKey, request: LeaseRequest) -> None:
         """Called before every try, because a reload may have come between two of them."""
-        await self._engine.makings.prepare(key, max(0.0, wish.deadline - self._clock()))
-        self._engine.makings.register(key)
+        await self._engine.launches.prepare(key, max(0.0, request.deadline - self._clock()))
+        self._engine.launches.register(key)
 
-    async def _claim(self, key: PoolKey, tools: str | None, wish: LeaseRequest) -> Grant:
+    async def _claim(self, key: PoolKey, tools: str | None, request: LeaseRequest) -> Grant:
         claim = next(self._claim_ids)
-        parent = None if wish.parent is None else LeaseId(wish.parent)
-        learn = wish.seat.resume is None and not key.private
-        answer = self._engine.ask(events.Claim(claim, key, tools, wish.owner, wish.deadline, parent, learn))
+        parent = None if request.parent is None else LeaseId(request.parent)
+        learn = request.seat.resume is None and not key.private
+        answer = self._engine.ask(events.Claim(claim, key, tools, request.owner, request.deadline, parent, learn))
         if isinstance(answer, asyncio.Future):
             try:
                 answer = await answer
@@ -265,55 +269,55 @@ class TransportPool:
         return answer
 
     def _hand_over(
-        self, grant: Grant, wish: LeaseRequest, key: PoolKey, asked: float, warmth: str | None
+        self, grant: Grant, request: LeaseRequest, key: PoolKey, asked: float, warmth: str | None
     ) -> Lease | None:
         """Turn a grant into a lease. None if the process died after the grant; then only time was lost."""
-        roster = self._engine.roster
-        tenure, chair = roster.tenures.get(grant.lease), roster.chairs.get(grant.seat or SeatId(0))
-        transport = roster.transport(grant.slot)
-        if tenure is None or chair is None or chair.session is None or transport is None:
+        live = self._engine.live
+        state, seat = live.leases.get(grant.lease), live.seats.get(grant.seat or SeatId(0))
+        transport = live.transport(grant.slot)
+        if state is None or seat is None or seat.session is None or transport is None:
             self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
             return None
-        tenure.owner = wish.owner
-        if wish.policy is not None:
-            chair.policy.answer = wish.policy
-        if wish.offer is not None and chair.ticket is not None:
-            chair.ticket.publish(wish.offer.definitions, wish.offer.dispatcher, wish.tool_context)
+        state.owner = request.owner
+        if request.policy is not None:
+            seat.policy.answer = request.policy
+        if request.offer is not None and seat.ticket is not None:
+            seat.ticket.publish(request.offer.definitions, request.offer.dispatcher, request.tool_context)
         named = warmth or grant.warmth.value
-        waited = waited_for(asked, self._clock(), roster.slots[grant.slot], chair)
+        waited = waited_for(asked, self._clock(), live.slots[grant.slot], seat)
         self._observer.claimed(key.key, named, grant.miss.value, waited.total)
         split = (waited.queue, waited.spawn, waited.session_new)
         self._decisions.record(key, ClaimDecision(self._clock(), GRANTED, named, grant.miss.value, *split))
         return Lease(
-            tenure,
-            session=chair.session,
+            state,
+            session=seat.session,
             pid=transport.pid,
-            ticket=chair.ticket,
+            ticket=seat.ticket,
             pooled=not key.private,
             warmth=named,
             miss=grant.miss.value,
             waited=waited,
-            restored=chair.restored,
-            home=self.home,
+            restored=seat.restored,
+            owner_loop=self.owner_loop,
             release=self._release,
             dropped=self._dropped,
         )
 
-    def _release(self, tenure: LeaseState) -> None:
-        self.home.tell(self._engine.release, tenure)
+    def _release(self, state: LeaseState) -> None:
+        self.owner_loop.tell(self._engine.release, state)
 
-    def _dropped(self, tenure: LeaseState) -> None:
+    def _dropped(self, state: LeaseState) -> None:
         """Called by the garbage collector, on any thread and in the middle of any code: only post the work."""
-        self.home.post(self._take_back, tenure)
+        self.owner_loop.post(self._take_back, state)
 
-    def _take_back(self, tenure: LeaseState) -> None:
-        log.warning("a lease of %s was dropped without a release; releasing it", tenure.key)
-        self._observer.noted(tenure.key.provider, "dropped_lease", "")
-        self._engine.release(tenure)
+    def _take_back(self, state: LeaseState) -> None:
+        log.warning("a lease of %s was dropped without a release; releasing it", state.key)
+        self._observer.noted(state.key.provider, "dropped_lease", "")
+        self._engine.release(state)
 
     async def _canonical(self, key: TransportKey, patience: float) -> TransportKey:
         """The key under its canonical name and directory. Raises `UnknownProvider`, `BadDirectory`."""
-        named = self._catalogue.named(key)
+        named = self._launch_cache.named(key)
         cwd = self._directories.recall(key.cwd)
         return placed(named, await self._directories.find(key.cwd, patience) if cwd is None else cwd)
 
@@ -326,13 +330,13 @@ class TransportPool:
         """Check and register a key, so that the orders below act on it at once. Raises what `lease` raises before it
         claims.
         """
-        return await self.home.run(self._learn(key))
+        return await self.owner_loop.run(self._learn(key))
 
     async def _learn(self, key: TransportKey) -> TransportKey:
         self._engine.require_open()
         known = PoolKey(await self._canonical(key, PATIENCE))
-        await self._engine.makings.prepare(known, PATIENCE)
-        self._engine.makings.register(known)
+        await self._engine.launches.prepare(known, PATIENCE)
+        self._engine.launches.register(known)
         return known.key
 
     def warm(self, key: TransportKey, tools: ToolSet | Tools | None = None, seats: int = 1) -> None:
@@ -341,8 +345,8 @@ class TransportPool:
         """
         if seats < 0:
             raise SettingsError(f"{key}: to keep {seats} seats warm means nothing")
-        wish = SeatWish(self._wanted(key, tools)[0])
-        self._order(key, lambda known: events.KeepWarm(known, self._engine.remember(wish), seats))
+        request = SeatRequest(self._wanted(key, tools)[0])
+        self._order(key, lambda known: events.KeepWarm(known, self._engine.remember(request), seats))
 
     def hint(self, key: TransportKey, tools: ToolSet | Tools | None = None) -> None:
         """A session with this key is likely to continue soon: keep a seat ready for a while. No-op when the pool is
@@ -351,8 +355,8 @@ class TransportPool:
         if not self._settings.enabled:
             self._engine.require_open()
             return
-        wish = SeatWish(self._wanted(key, tools)[0])
-        self._order(key, lambda known: events.Hint(known, self._engine.remember(wish)))
+        request = SeatRequest(self._wanted(key, tools)[0])
+        self._order(key, lambda known: events.Hint(known, self._engine.remember(request)))
 
     def pause(self, key: TransportKey | None = None) -> None:
         """Grant and start nothing for the key, or for all keys; claims wait."""
@@ -403,12 +407,12 @@ class TransportPool:
         # A process that served several owners must not pass for one owner's, nor the reverse.
         switched_off = switched_off or self._settings.share is not settings.share
         self._settings = settings
-        self._catalogue.replace(settings, environ)
-        self._directories = Directories(self._catalogue.look, self._clock)
+        self._launch_cache.replace(settings, environ)
+        self._directories = Directories(self._launch_cache.resolve_directory, self._clock)
         if switched_off:
             self._engine.cool_shared()
         # In parallel: a key whose disk is slow must not keep another key cold.
-        self._engine.work(self._engine.makings.renew(), "take new settings")
+        self._engine.work(self._engine.launches.renew(), "take new settings")
         self._engine.work(self._warm_configured(), "warm what is configured now")
 
     def share_by(self, share: Share) -> None:
@@ -419,7 +423,7 @@ class TransportPool:
             return
         self._settings = replace(self._settings, share=share)
         self._engine.cool_shared()
-        self._floors.give_again()
+        self._warm_keys.give_again()
 
     def snapshot(self) -> "PoolSnapshot":
         """The contents of the pool, as plain data."""
@@ -428,12 +432,12 @@ class TransportPool:
 
     def under_way(self) -> list[UnderWay]:
         """The starts and opens that have not ended yet, and for how long they have lasted."""
-        return self._engine.roster.under_way(self._clock())
+        return self._engine.live.under_way(self._clock())
 
     def why(self, key: TransportKey) -> Why:
         """Why the key is as warm as it is, and how its last claims were answered. Read-only."""
         now, known = self._clock(), self._seen(key)
-        variants = dict.fromkeys([*map(partial(PoolKey, known), (False, True)), *self._engine.makings.known_as(known)])
+        variants = dict.fromkeys([*map(partial(PoolKey, known), (False, True)), *self._engine.launches.known_as(known)])
         found = [(one, variant.private) for variant in variants for one in self._decisions.of(variant)]
         found.sort(key=lambda each: each[0].at, reverse=True)
         claims = tuple(
@@ -444,25 +448,25 @@ class TransportPool:
         held = None
         for variant in variants:
             if variant.private is not self._settings.enabled:
-                held = held or reasons(self._engine.core.books, variant)
+                held = held or reasons(self._engine.core.state, variant)
         return Why(str(known), known.provider, known.model, known.cwd, self._settings.enabled, held, claims)
 
     async def trouble_with(self, key: TransportKey) -> str:
         """Why no process of this key can be started now (not installed, a bad setting), as a sentence; empty if no
         obstacle is known. Starts nothing; files are read on a thread.
         """
-        return await self.home.run(self._engine.makings.trouble(PoolKey(self._catalogue.named(key))))
+        return await self.owner_loop.run(self._engine.launches.trouble(PoolKey(self._launch_cache.named(key))))
 
     # --- helpers ---
 
     def _order(self, key: TransportKey, order: DeferredOrder) -> None:
         self._engine.require_open()
-        self._errands.run(self._seen(key), order)
+        self._deferred_orders.run(self._seen(key), order)
 
     def _seen(self, key: TransportKey) -> TransportKey:
         """The key as the pool knows it, as far as that is known without reading the disk."""
-        key = self._catalogue.named(key)
-        if self._engine.makings.known_as(key):
+        key = self._launch_cache.named(key)
+        if self._engine.launches.known_as(key):
             return key
         cwd = self._directories.recall(key.cwd)
         return key if cwd is None else placed(key, cwd)
@@ -471,10 +475,10 @@ class TransportPool:
         return self._clock() + (self._settings.claim_deadline if deadline is None else deadline)
 
 
-def waited_for(asked: float, granted: float, running: LiveProcess, chair: LiveSeat) -> Waited:
+def waited_for(asked: float, granted: float, running: LiveProcess, seat: LiveSeat) -> Waited:
     """Split a claim's wait into its own share of the process start and of the session open, and the rest."""
     process_up = asked if running.ready_at is None else max(asked, min(running.ready_at, granted))
-    opening = max(process_up, chair.begun)
-    session_up = opening if chair.ready_at is None else max(opening, min(chair.ready_at, granted))
+    opening = max(process_up, seat.begun)
+    session_up = opening if seat.ready_at is None else max(opening, min(seat.ready_at, granted))
     spawn, session_new = process_up - asked, session_up - opening
     return Waited(queue=max(0.0, granted - asked - spawn - session_new), spawn=spawn, session_new=session_new)

@@ -64,7 +64,7 @@ class PoolSnapshot:
 def snapshot(engine: Engine, *, enabled: bool, share: str, now: float) -> PoolSnapshot:
     """Take the snapshot, in one step of the pool's loop."""
     processes = []
-    for running in engine.roster.slots.values():
+    for running in engine.live.slots.values():
         transport = running.transport
         processes.append(
             ProcessView(
@@ -84,7 +84,7 @@ def snapshot(engine: Engine, *, enabled: bool, share: str, now: float) -> PoolSn
         )
     failures = tuple(
         FailureView(str(key), type(each.error).__name__, str(each.error), now - each.at, last_words(each.error))
-        for key, each in engine.roster.failures.items()
+        for key, each in engine.live.failures.items()
     )
     return PoolSnapshot(enabled, engine.core.snapshot(), tuple(processes), failures, share)
 

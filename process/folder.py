@@ -57,14 +57,14 @@ class Descriptor:
 class Folder:
     """An open directory.
 
-    All folders share `looks`, so that dead disks occupy a bounded number of threads. `exact`: the path must be the
+    All folders share `probe`, so that dead disks occupy a bounded number of threads. `exact`: the path must be the
     directory's canonical name, without links. `with` closes it without waiting for its last reference.
     """
 
-    def __init__(self, path: Path | str, looks: BlockingProbe[Descriptor], *, exact: bool = True) -> None:
+    def __init__(self, path: Path | str, probe: BlockingProbe[Descriptor], *, exact: bool = True) -> None:
         self.path = str(path)
         self._exact = exact
-        self._looks = looks
+        self._probe = probe
         self._held: Descriptor | None = None
 
     def __enter__(self) -> Self:
@@ -98,7 +98,7 @@ class Folder:
             # The probe's name includes this folder, because a descriptor has one owner that may close it. Concurrent
             # calls share the result.
             name, work = (self.path, id(self)), partial(opened, self.path, exact=self._exact)
-            fresh = await self._looks.find(name, work, patience, place=self.path)
+            fresh = await self._probe.find(name, work, patience, place=self.path)
         except ProbeFailed as error:
             raise TimeoutError(errno.ETIMEDOUT, error.why, self.path) from error
         if fresh is not self._held:

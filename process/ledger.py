@@ -98,14 +98,14 @@ class SpawnLedger:
             raise RuntimeDirError(folder, "this process already keeps a ledger under that instance id") from error
         return cls(folder)
 
-    def announce(self, number: int, label: str, leash: PipeInodes) -> None:
-        facts: dict[str, str | PipeInodes] = {"label": label, "leash": leash}
+    def announce(self, number: int, label: str, pipes: PipeInodes) -> None:
+        entry: dict[str, str | PipeInodes] = {"label": label, "leash": pipes}
         try:
             self._spare.rename(self.folder / str(number))
         except FileNotFoundError:
-            self._create(number, facts)
+            self._create(number, entry)
         else:
-            self._write_down(number, facts, 0)
+            self._write_down(number, entry, 0)
 
     def make_spare(self) -> None:
         """Make a file ahead of the next announcement."""
@@ -113,21 +113,21 @@ class SpawnLedger:
         with suppress(OSError):
             os.close(os.open(self._spare, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
-    def _create(self, number: int, facts: Mapping[str, str | PipeInodes]) -> None:
+    def _create(self, number: int, entry: Mapping[str, str | PipeInodes]) -> None:
         try:
-            self._write_down(number, facts, os.O_CREAT | os.O_EXCL)
+            self._write_down(number, entry, os.O_CREAT | os.O_EXCL)
         except FileNotFoundError:
             # The directory was removed: cleaners of temporary directories delete what was not touched for some days.
             prepare(self.folder.parent.parent)
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            self._write_down(number, facts, os.O_CREAT | os.O_EXCL)
+            self._write_down(number, entry, os.O_CREAT | os.O_EXCL)
 
-    def _write_down(self, number: int, facts: Mapping[str, str | PipeInodes], flags: int) -> None:
+    def _write_down(self, number: int, entry: Mapping[str, str | PipeInodes], flags: int) -> None:
         """Write an announcement completely or raise: a process that is not announced is not started, and half an
         announcement would keep the ledger without a process.
         """
         try:
-            self._append(number, facts, flags)
+            self._append(number, entry, flags)
         except OSError:
             with suppress(OSError):
                 self.forget(number)
@@ -145,11 +145,11 @@ class SpawnLedger:
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
 
-    def _append(self, number: int, facts: Mapping[str, str | PipeInodes] | Mapping[str, int], flags: int) -> None:
+    def _append(self, number: int, entry: Mapping[str, str | PipeInodes] | Mapping[str, int], flags: int) -> None:
         path = self.folder / str(number)
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
         try:
-            line = json.dumps(facts).encode() + b"\n"
+            line = json.dumps(entry).encode() + b"\n"
             if os.write(handle, line) < len(line):  # the disk had room for a part of the line only
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         finally:
@@ -162,8 +162,8 @@ class StaleRun:
 
     run: Run
     folder: Path
-    wards: tuple[ProcessIdentity, ...]
-    leashes: tuple[PipeInodes, ...]
+    tracked: tuple[ProcessIdentity, ...]
+    pipe_inodes: tuple[PipeInodes, ...]
     pending: bool
 
     def clear(self) -> None:
@@ -177,13 +177,13 @@ def prepare(runtime_dir: Path) -> None:
     existing one.
     """
     runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    facts = runtime_dir.lstat()
+    status = runtime_dir.lstat()
     if not runtime_dir.is_dir() or runtime_dir.is_symlink():
         raise RuntimeDirError(runtime_dir, "not a directory")
-    if facts.st_uid != os.geteuid():
-        raise RuntimeDirError(runtime_dir, f"it belongs to uid {facts.st_uid}")
-    if facts.st_mode & 0o077:
-        raise RuntimeDirError(runtime_dir, f"mode {facts.st_mode & 0o777:04o} lets others in")
+    if status.st_uid != os.geteuid():
+        raise RuntimeDirError(runtime_dir, f"it belongs to uid {status.st_uid}")
+    if status.st_mode & 0o077:
+        raise RuntimeDirError(runtime_dir, f"mode {status.st_mode & 0o777:04o} lets others in")
     spawns_folder(runtime_dir).mkdir(mode=0o700, exist_ok=True)
 
 
@@ -196,32 +196,32 @@ def spare_of(folder: Path) -> Path:
     return folder.parent.parent / f"spare.{folder.name}"
 
 
-def find_estates(runtime_dir: Path, here: Run, now: float) -> list[StaleRun]:
+def find_stale_runs(runtime_dir: Path, here: Run, now: float) -> list[StaleRun]:
     """The runs whose gateway is dead. Runs with a live gateway, or in another pid namespace, are left alone. `now` is
     the wall-clock time.
     """
-    estates = []
+    stale_runs = []
     for folder in sorted(spawns_folder(runtime_dir).iterdir()):
         run = Run.parse(folder.name)
         if run is None or run == here:
             continue
         if run.boot != here.boot:
-            estates.append(StaleRun(run, folder, (), (), pending=False))  # that boot's processes are gone with it
+            stale_runs.append(StaleRun(run, folder, (), (), pending=False))  # that boot's processes are gone with it
         elif run.judged_by(here) and not is_alive(run.owner):
-            estates.append(_read_estate(run, folder, now))
-    return estates
+            stale_runs.append(_read_stale_run(run, folder, now))
+    return stale_runs
 
 
 class _Record(NamedTuple):
     identity: ProcessIdentity | None = None
-    leash: PipeInodes | None = None
+    pipes: PipeInodes | None = None
 
 
-def _read_estate(run: Run, folder: Path, now: float) -> StaleRun:
+def _read_stale_run(run: Run, folder: Path, now: float) -> StaleRun:
     records = [_read_spawn(file, now) for file in folder.iterdir()]
-    wards = tuple(record.identity for record in records if record.identity is not None)
-    leashes = tuple(record.leash for record in records if record.leash is not None)
-    return StaleRun(run, folder, wards, leashes, pending=any(record.identity is None for record in records))
+    tracked = tuple(record.identity for record in records if record.identity is not None)
+    pipe_inodes = tuple(record.pipes for record in records if record.pipes is not None)
+    return StaleRun(run, folder, tracked, pipe_inodes, pending=any(record.identity is None for record in records))
 
 
 def _read_spawn(file: Path, now: float) -> _Record:
@@ -234,10 +234,10 @@ def _read_spawn(file: Path, now: float) -> _Record:
             lines = stream.read(_MAX_FILE).splitlines()
     except OSError:
         return _Record()
-    return _Record(_read_identity(lines[1:]), _read_leash(lines) if fresh else None)
+    return _Record(_read_identity(lines[1:]), _read_pipes(lines) if fresh else None)
 
 
-def _read_leash(lines: list[bytes]) -> PipeInodes | None:
+def _read_pipes(lines: list[bytes]) -> PipeInodes | None:
     try:
         return PipeInodes(*map(int, json.loads(lines[0])["leash"]))
     except (ValueError, LookupError, TypeError):
@@ -246,7 +246,7 @@ def _read_leash(lines: list[bytes]) -> PipeInodes | None:
 
 def _read_identity(lines: list[bytes]) -> ProcessIdentity | None:
     try:
-        facts = json.loads(lines[0])
-        return ProcessIdentity(int(facts["pid"]), int(facts["start"]))
+        entry = json.loads(lines[0])
+        return ProcessIdentity(int(entry["pid"]), int(entry["start"]))
     except (ValueError, LookupError, TypeError):
         return None

@@ -60,24 +60,24 @@ class BlockingProbe(Generic[Found]):
         """Start a probe, or join the one of this name. `learn` is called with the result of a probe that starts here.
         Raises `ProbeFailed`.
         """
-        look = self._under_way.get(name)
-        if look is not None:
-            return look
+        answer = self._under_way.get(name)
+        if answer is not None:
+            return answer
         if (crowd := self._crowd(place)) is not None:
             raise ProbeFailed(f"{crowd} have not come back; is a disk dead?")
-        look = asyncio.get_running_loop().create_future()
+        answer = asyncio.get_running_loop().create_future()
         try:
-            threading.Thread(target=_look, args=(look, work), name=f"look at {name}", daemon=True).start()
+            threading.Thread(target=_run, args=(answer, work), name=f"look at {name}", daemon=True).start()
         except RuntimeError as error:
             raise ProbeFailed(f"it could not be looked at: {error}") from error
         # Recorded only after the thread has started: otherwise callers of this name would wait for a probe that never
         # runs.
-        self._under_way[name], self._places[name] = look, place
+        self._under_way[name], self._places[name] = answer, place
         # In an empty context: the first caller's contextvars must not live on in the probe.
-        look.add_done_callback(lambda done: self._ended(name, done), context=Context())
+        answer.add_done_callback(lambda done: self._ended(name, done), context=Context())
         if learn is not None:
-            look.add_done_callback(learn, context=Context())
-        return look
+            answer.add_done_callback(learn, context=Context())
+        return answer
 
     async def find(
         self,
@@ -91,11 +91,11 @@ class BlockingProbe(Generic[Found]):
         loop, patience = asyncio.get_running_loop(), min(patience, PATIENCE)
         until = loop.time() + patience
         await self._wait_for_turn(name, place, until)
-        look = self.begin(name, work, learn, place)
-        await _wait_for(look, until - loop.time())
-        if not look.done():
+        answer = self.begin(name, work, learn, place)
+        await _wait_for(answer, until - loop.time())
+        if not answer.done():
             raise ProbeFailed(f"its file system did not answer within {patience:.3g} s")
-        return look.result()
+        return answer.result()
 
     def _crowd(self, place: Hashable) -> str | None:
         """The probes that occupy every place available to this one, as text; None while it may start."""
@@ -113,21 +113,21 @@ class BlockingProbe(Generic[Found]):
                 self._returned = loop.create_future()
             await _wait_for(self._returned, left)
 
-    def _ended(self, name: Hashable, look: asyncio.Future[Found]) -> None:
+    def _ended(self, name: Hashable, answer: asyncio.Future[Found]) -> None:
         del self._under_way[name], self._places[name]
         if self._returned is not None:
             self._returned.set_result(None)
             self._returned = None
-        if not look.cancelled():
-            look.exception()  # retrieved here, because every caller may have given up
+        if not answer.cancelled():
+            answer.exception()  # retrieved here, because every caller may have given up
 
 
-def _look(look: asyncio.Future[Found], work: Callable[[], Found]) -> None:
-    loop = look.get_loop()
+def _run(answer: asyncio.Future[Found], work: Callable[[], Found]) -> None:
+    loop = answer.get_loop()
     try:
-        settle: Callable[[], None] = _giving(look, work())
+        settle: Callable[[], None] = _giving(answer, work())
     except Exception as error:  # noqa: BLE001 (raised again where it is awaited; on this thread it would be lost)
-        settle = _raising(look, error)
+        settle = _raising(answer, error)
     try:
         loop.call_soon_threadsafe(settle)
     except RuntimeError:
@@ -135,29 +135,29 @@ def _look(look: asyncio.Future[Found], work: Callable[[], Found]) -> None:
             raise
 
 
-def _giving(look: asyncio.Future[Found], found: Found) -> Callable[[], None]:
-    return lambda: None if look.done() else look.set_result(found)
+def _giving(answer: asyncio.Future[Found], found: Found) -> Callable[[], None]:
+    return lambda: None if answer.done() else answer.set_result(found)
 
 
-def _raising(look: asyncio.Future[Found], error: Exception) -> Callable[[], None]:
-    return lambda: None if look.done() else look.set_exception(error)
+def _raising(answer: asyncio.Future[Found], error: Exception) -> Callable[[], None]:
+    return lambda: None if answer.done() else answer.set_exception(error)
 
 
-async def _wait_for(look: asyncio.Future[Any], patience: float) -> None:
+async def _wait_for(answer: asyncio.Future[Any], patience: float) -> None:
     """Wait for the probe at most this long. Not `asyncio.timeout`: its cancelled timer would keep the caller's context
     until its time.
     """
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[None] = loop.create_future()
 
-    def wake(_look: asyncio.Future[Any]) -> None:
+    def wake(_run: asyncio.Future[Any]) -> None:
         if not waiter.done():
             waiter.set_result(None)
 
-    look.add_done_callback(wake, context=Context())
-    alarm = loop.call_later(patience, wake, look, context=Context())
+    answer.add_done_callback(wake, context=Context())
+    alarm = loop.call_later(patience, wake, answer, context=Context())
     try:
         await waiter
     finally:
         alarm.cancel()
-        look.remove_done_callback(wake)
+        answer.remove_done_callback(wake)

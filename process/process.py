@@ -68,7 +68,7 @@ class AgentProcess:
         number: int,
         *,
         listener: ProcessListener,
-        keeper: ProcessSupervisor,
+        supervisor: ProcessSupervisor,
     ) -> None:
         self.command = command
         self.pid = child.pid
@@ -77,12 +77,14 @@ class AgentProcess:
         self._child = child
         self._number = number
         self._listener = listener
-        self._keeper = keeper
+        self._supervisor = supervisor
         self._loop = asyncio.get_running_loop()
         self._started_at = self._loop.time()
         self._ended_at = 0.0
-        since = keeper.run.owner.start
-        self._tree = ProcessTree(keeper.mark(number), (), vouched=True, leashes=[stdio.leash], since=since)
+        since = supervisor.run.owner.start
+        self._tree = ProcessTree(
+            supervisor.mark(number), (), vouched=True, pipe_inodes=[stdio.pipe_inodes], since=since
+        )
         self._tail = StderrTail(Redaction((*command.secrets, *secret_values(command.env))))
         self._pipes = Pipes(
             Inflow(listener.stdout_received, self._on_end_of_pipe),
@@ -97,34 +99,34 @@ class AgentProcess:
         self._ended = asyncio.Event()
         self._reported = asyncio.Event()
         self._stop: asyncio.Task[Exit] | None = None
-        self._burial: asyncio.Task[None] | None = None
+        self._reaping: asyncio.Task[None] | None = None
         self._listening = False
         self._sweep_grace, self._bound = DEFAULT_DEADLINES.sweep_grace, DEFAULT_DEADLINES.kill
 
     @classmethod
     async def start(
-        cls, command: Command, listener: ProcessListener, *, keeper: ProcessSupervisor, cwd: str | None = None
+        cls, command: Command, listener: ProcessListener, *, supervisor: ProcessSupervisor, cwd: str | None = None
     ) -> "AgentProcess":
         """Start the process. Raises a `StartError`. Failed or cancelled at any point, it leaves no process and no
         descriptor.
 
-        `cwd` leads to the working directory that `enter` opened; None: the directory's name is followed.
+        `cwd` leads to the working directory that `open_folder` opened; None: the directory's name is followed.
         """
         with Stdio(command) as stdio:
             try:
-                number = keeper.announce(command.label, stdio.leash)
+                number = supervisor.announce(command.label, stdio.pipe_inodes)
             except OSError as error:
                 raise explain_ledger(command, error) from error
             try:
-                child = spawn(command, keeper.mark(number), stdio, cwd or str(command.cwd))
+                child = spawn(command, supervisor.mark(number), stdio, cwd or str(command.cwd))
             except BaseException:
-                keeper.forget(number)
+                supervisor.forget(number)
                 raise
-            keeper.born(number, child.pid)
-            process = cls(command, child, stdio, number, listener=listener, keeper=keeper)
-        keeper.adopt(number, process)
+            supervisor.track_pid(number, child.pid)
+            process = cls(command, child, stdio, number, listener=listener, supervisor=supervisor)
+        supervisor.adopt(number, process)
         # The supervisor's task, not the caller's: cancelled halfway, a pipe end would have two owners or none.
-        attached = keeper.hold(process._attach())
+        attached = supervisor.hold(process._attach())
         try:
             await asyncio.shield(attached)
         except BaseException:
@@ -159,7 +161,7 @@ class AgentProcess:
         """Measure the tree's memory. Blocking reads of `/proc`: run it in a thread. It also remembers the tree's
         members, which the stop needs.
         """
-        return measure(stat.pid for stat in self._tree.find(self._keeper.take_census()) if not stat.dead)
+        return measure(stat.pid for stat in self._tree.find(self._supervisor.take_census()) if not stat.dead)
 
     def kill(self) -> None:
         """SIGKILL to the group, now. The tree is ended and the exit reported as after any other end."""
@@ -173,7 +175,7 @@ class AgentProcess:
         an end of the tree that failed is not repeated.
         """
         if self._stop is None or _failed(self._stop):
-            self._stop = self._keeper.hold(self._run_stop_sequence(deadlines))
+            self._stop = self._supervisor.hold(self._run_stop_sequence(deadlines))
         return await asyncio.shield(self._stop)
 
     async def _attach(self) -> None:
@@ -196,7 +198,7 @@ class AgentProcess:
         try:
             self.identity = self._child.identify()
             self._tree.include(self.identity)
-            self._keeper.complete(self._number, self.identity)
+            self._supervisor.complete(self._number, self.identity)
         except (OSError, ValueError) as error:
             raise explain_record(self.command, error) from error
 
@@ -211,22 +213,22 @@ class AgentProcess:
             # Find the tree before the first signal: once parents are dead, descent proves nothing. If `/proc` cannot be
             # read, signal anyway: marker, session and pipes still identify most of the tree afterwards.
             with contextlib.suppress(Blind):
-                await self._keeper.look(self._tree)
-        for rung in deadlines.rungs():
-            if not await self._ends_within(rung):
+                await self._supervisor.scan(self._tree)
+        for step in deadlines.steps():
+            if not await self._ends_within(step):
                 continue
             break
-        if self._burial is None:
+        if self._reaping is None:
             raise Survivors(self.command.label, [self.pid], deadlines.kill)
         self._report_when_drained()
-        await asyncio.shield(self._burial)
+        await asyncio.shield(self._reaping)
         return self._require_exit()
 
-    async def _ends_within(self, rung: StopStep) -> bool:
+    async def _ends_within(self, step: StopStep) -> bool:
         if self.is_alive:
-            self._step_on(rung.ending)
+            self._step_on(step.ending)
             try:
-                async with asyncio.timeout(rung.wait):
+                async with asyncio.timeout(step.wait):
                     await self._ended.wait()
             except TimeoutError:
                 return False
@@ -247,26 +249,26 @@ class AgentProcess:
         self._status = self._child.status()
         self._ended_at = self._loop.time()
         self._ended.set()
-        self._burial = self._keeper.hold(self._bury())
+        self._reaping = self._supervisor.hold(self._reap_tree())
         self._report_when_drained()
 
-    async def _bury(self) -> None:
+    async def _reap_tree(self) -> None:
         try:
-            left = await self._keeper.end(self._tree, grace=self._sweep_grace, bound=self._bound)
+            left = await self._supervisor.end(self._tree, grace=self._sweep_grace, bound=self._bound)
             await self._reported.wait()
             if self._held and not left:
-                left = await self._keeper.end(self._tree, grace=self._sweep_grace, bound=self._bound, closely=True)
+                left = await self._supervisor.end(self._tree, grace=self._sweep_grace, bound=self._bound, closely=True)
         except Blind as blind:
             log.error("%s: %s", self.command.label, blind)  # noqa: TRY400 (it may have no waiting caller; a trace adds nothing)
             raise
         finally:
             self._child.reap()
-            self._keeper.release(self._number)
+            self._supervisor.release(self._number)
         if left:
             error = Survivors(self.command.label, [stat.pid for stat in left], self._loop.time() - self._ended_at)
             log.error("%s", error)
             raise error
-        self._keeper.forget(self._number)
+        self._supervisor.forget(self._number)
 
     def _on_end_of_pipe(self) -> None:
         if not self.is_alive:
@@ -278,7 +280,7 @@ class AgentProcess:
 
     def _stop_if_mute(self) -> None:
         if self.is_alive and self._stop is None:
-            self._stop = self._keeper.hold(self._run_stop_sequence(DEFAULT_DEADLINES))
+            self._stop = self._supervisor.hold(self._run_stop_sequence(DEFAULT_DEADLINES))
 
     def _report_when_drained(self) -> None:
         if self._pipes.drained:
@@ -326,9 +328,9 @@ def _failed(task: "asyncio.Task[Exit]") -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 
-async def enter(command: Command, looks: BlockingProbe[Descriptor]) -> Folder:
+async def open_folder(command: Command, probe: BlockingProbe[Descriptor]) -> Folder:
     """Open the command's working directory. Raises `StartError`."""
-    folder = Folder(command.cwd, looks, exact=command.exact_cwd)
+    folder = Folder(command.cwd, probe, exact=command.exact_cwd)
     try:
         await folder.confirm()
     except OSError as error:

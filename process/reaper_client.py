@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ostler.process.ledger import Run
-from ostler.process.reaper import tracked as wards
+from ostler.process.reaper import tracked
 from ostler.process.reaper.pipe_inodes import PipeInodes
 from ostler.process.reaper.proc import ProcessIdentity
 from ostler.process.spawn import Child, spawn_watcher
@@ -65,18 +65,18 @@ class ReaperClient:
         self._pipe, self._child = ours, child
         asyncio.get_running_loop().add_reader(child.pidfd, self._on_exit, child)
 
-    def expect(self, number: int, leash: PipeInodes) -> None:
-        self._tracked_lines[number] = wards.expect(number, leash)
+    def expect(self, number: int, pipes: PipeInodes) -> None:
+        self._tracked_lines[number] = tracked.expect(number, pipes)
         self._tell(self._tracked_lines[number])
 
     def track(self, number: int, identity: ProcessIdentity) -> None:
-        line = wards.track_line(number, identity)
+        line = tracked.track_line(number, identity)
         self._tracked_lines[number] += line
         self._tell(line)
 
     def forget(self, number: int) -> None:
         if self._tracked_lines.pop(number, None) is not None:
-            self._tell(wards.gone(number))
+            self._tell(tracked.gone(number))
 
     async def aclose(self) -> None:
         """Close the pipe: the reaper ends what may be left of the run, and exits."""

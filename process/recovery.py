@@ -11,7 +11,7 @@ import select
 import time
 from pathlib import Path
 
-from ostler.process.ledger import Run, StaleRun, find_estates, prepare
+from ostler.process.ledger import Run, StaleRun, find_stale_runs, prepare
 from ostler.process.reaper.proc import Stat
 from ostler.process.reaper.signals import ProcessTree
 
@@ -23,29 +23,31 @@ LINGER = 0.3
 REAPER_WITHIN = 5.0
 
 
-def settle_estates(runtime_dir: Path, here: Run) -> int:
+def recover_stale_runs(runtime_dir: Path, here: Run) -> int:
     """End what dead gateways left; what cannot be ended stays recorded for the next start. Returns how many processes
     had to be signalled.
     """
     prepare(runtime_dir)
-    struck = 0
-    for estate in find_estates(runtime_dir, here, time.time()):
-        run = estate.run
-        family = ProcessTree(run.mark, estate.wards, vouched=False, leashes=estate.leashes, since=run.owner.start)
-        survivors = _settle(estate, family)
-        struck += len(family.struck)
+    signalled = 0
+    for stale_run in find_stale_runs(runtime_dir, here, time.time()):
+        run = stale_run.run
+        tree = ProcessTree(
+            run.mark, stale_run.tracked, vouched=False, pipe_inodes=stale_run.pipe_inodes, since=run.owner.start
+        )
+        survivors = _end_survivors(stale_run, tree)
+        signalled += len(tree.signalled)
         if survivors:
-            log.error("%s left processes that cannot be ended: %s", estate.run.name, [s.pid for s in survivors])
+            log.error("%s left processes that cannot be ended: %s", stale_run.run.name, [s.pid for s in survivors])
         else:
-            estate.clear()
-    return struck
+            stale_run.clear()
+    return signalled
 
 
-def _settle(estate: StaleRun, family: ProcessTree) -> list[Stat]:
-    if not estate.wards and not estate.pending:
+def _end_survivors(stale_run: StaleRun, tree: ProcessTree) -> list[Stat]:
+    if not stale_run.tracked and not stale_run.pending:
         return []
-    survivors = family.end(grace=GRACE, bound=BOUND, linger=LINGER if estate.pending else 0.0)
-    _await_reapers(estate.run, time.monotonic() + REAPER_WITHIN)
+    survivors = tree.end(grace=GRACE, bound=BOUND, linger=LINGER if stale_run.pending else 0.0)
+    _await_reapers(stale_run.run, time.monotonic() + REAPER_WITHIN)
     return survivors
 
 
@@ -74,7 +76,7 @@ def _ends_before(pin: int, until: float) -> bool:
 def _reaps(pid: int, run: Run) -> bool:
     """Whether this process is the run's reaper: its command line ends in the run's arguments. A zombie's is empty."""
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return False
-    return words[-3:] == [word.encode() for word in run.reaper_words]
+    return arguments[-3:] == [word.encode() for word in run.reaper_words]

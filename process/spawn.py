@@ -30,7 +30,7 @@ class Child:
         self._popen = popen
         self.pid = popen.pid
         self.pidfd = pidfd
-        self.buried = False
+        self.reaped = False
 
     def identify(self) -> ProcessIdentity:
         """The process's identity. Not straight after the spawn: until the exec is done, this read of `/proc` waits for
@@ -43,9 +43,9 @@ class Child:
 
     def has_ended(self) -> bool:
         """Ask the kernel, so this includes an end that the loop has not been told of yet."""
-        look = select.poll()
-        look.register(self.pidfd, select.POLLIN)
-        return bool(look.poll(0))
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return bool(poll.poll(0))
 
     def status(self) -> int | None:
         """Exit code, or minus the signal; None if other code in this program collected it. Only after the end."""
@@ -58,7 +58,7 @@ class Child:
         return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
 
     def signal_group(self, number: signal.Signals) -> None:
-        if self.buried:
+        if self.reaped:
             return
         try:
             os.killpg(self.pid, number)
@@ -71,8 +71,8 @@ class Child:
 
     def reap(self) -> None:
         """Collect the status and free the pid. Call when the process has ended and its tree is gone."""
-        if not self.buried:
-            self.buried = True
+        if not self.reaped:
+            self.reaped = True
             self._popen.wait()
             os.close(self.pidfd)
 

@@ -27,7 +27,7 @@ class Stdio:
         self._open: list[int] = []
         try:
             self.theirs, self._ours = self._make()
-            self.leash = PipeInodes.of(self.theirs)
+            self.pipe_inodes = PipeInodes.of(self.theirs)
         except OSError as error:
             self._close(self._open)
             raise explain(command, error) from error

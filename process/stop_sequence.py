@@ -29,6 +29,6 @@ class StopDeadlines:
     sweep_grace: float = 0.5
     """For descendants that outlived the process: the time between their SIGTERM and their SIGKILL."""
 
-    def rungs(self) -> tuple[StopStep, ...]:
+    def steps(self) -> tuple[StopStep, ...]:
         polite = (StopStep(Ending.ON_EOF, self.eof), StopStep(Ending.ON_TERMINATE, self.terminate))
-        return (*(rung for rung in polite if rung.wait > 0), StopStep(Ending.ON_KILL, self.kill))
+        return (*(step for step in polite if step.wait > 0), StopStep(Ending.ON_KILL, self.kill))

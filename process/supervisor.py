@@ -18,7 +18,7 @@ from ostler.process.reaper.pipe_inodes import PipeInodes
 from ostler.process.reaper.proc import MarkedProcesses, ProcessIdentity, Stat, take_census
 from ostler.process.reaper.signals import PAUSE, ProcessTree, send
 from ostler.process.reaper_client import ReaperClient
-from ostler.process.recovery import settle_estates
+from ostler.process.recovery import recover_stale_runs
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -32,13 +32,13 @@ class ProcessSupervisor:
     """Owns all agent processes of one gateway run. Made by `open`; to be used only on its loop's thread."""
 
     def __init__(
-        self, run: Run, ledger: SpawnLedger, guard: ReaperClient, threads: ThreadPoolExecutor, reaped: int
+        self, run: Run, ledger: SpawnLedger, reaper: ReaperClient, threads: ThreadPoolExecutor, reaped: int
     ) -> None:
         self.run = run
         self.reaped = reaped
         """Processes of earlier runs that this run had to end when it began."""
         self._ledger = ledger
-        self._guard = guard
+        self._reaper = reaper
         self._threads = threads
         self._spawned = 0
         self._closing = False
@@ -55,49 +55,49 @@ class ProcessSupervisor:
         run = Run.of_this_process(instance_id)
         threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ostler-proc")
         try:
-            reaped = await asyncio.get_running_loop().run_in_executor(threads, settle_estates, runtime_dir, run)
+            reaped = await asyncio.get_running_loop().run_in_executor(threads, recover_stale_runs, runtime_dir, run)
             ledger = SpawnLedger.open(runtime_dir, run)
             ledger.make_spare()
             try:
-                guard = ReaperClient(run, python)
-                guard.open()
+                reaper = ReaperClient(run, python)
+                reaper.open()
             except BaseException:
                 ledger.close()
                 raise
         except BaseException:
             threads.shutdown(wait=False)
             raise
-        return cls(run, ledger, guard, threads, reaped)
+        return cls(run, ledger, reaper, threads, reaped)
 
     @property
     def reaper_pid(self) -> int | None:
-        return self._guard.pid
+        return self._reaper.pid
 
     @property
     def folder(self) -> Path:
         """The directory of this run's ledger: one file per process that may be alive."""
         return self._ledger.folder
 
-    def announce(self, label: str, leash: PipeInodes) -> int:
+    def announce(self, label: str, pipes: PipeInodes) -> int:
         """Called before every start. If the gateway dies from here on, the process and its descendants are found by
         marker or pipes, although its pid was never recorded and the process itself may be gone by then.
         """
         if self._closing:
             raise KeeperClosed(f"cannot start {label}: gateway run {self.run.name} is shutting down")
         self._spawned += 1
-        self._ledger.announce(self._spawned, label, leash)
-        self._guard.expect(self._spawned, leash)
+        self._ledger.announce(self._spawned, label, pipes)
+        self._reaper.expect(self._spawned, pipes)
         self.hold(self._make_spare())
         return self._spawned
 
     def mark(self, number: int) -> str:
         return f"{self.run.mark}{number}"
 
-    def born(self, number: int, pid: int) -> None:
+    def track_pid(self, number: int, pid: int) -> None:
         """Called in the same step as the start. If the gateway dies before it knows the identity, the process's session
         tells the reaper which descendants it left, even those that have closed its pipes.
         """
-        self._guard.track(number, ProcessIdentity(pid, 0))
+        self._reaper.track(number, ProcessIdentity(pid, 0))
 
     def adopt(self, number: int, process: Stoppable) -> None:
         """Register a running process: `aclose` will stop it."""
@@ -105,7 +105,7 @@ class ProcessSupervisor:
 
     def complete(self, number: int, identity: ProcessIdentity) -> None:
         """Record the identity. Until then marker and pipes stand for the process in the ledger."""
-        self._guard.track(number, identity)
+        self._reaper.track(number, identity)
         self._ledger.complete(number, identity)
 
     def release(self, number: int) -> None:
@@ -116,7 +116,7 @@ class ProcessSupervisor:
         """The whole tree is gone: remove its records."""
         self.release(number)
         self._ledger.forget(number)
-        self._guard.forget(number)
+        self._reaper.forget(number)
 
     def hold(self, work: Coroutine[object, object, T]) -> "asyncio.Task[T]":
         """Own a task until it is done; the failure of a task that no caller awaits is at least logged."""
@@ -125,32 +125,32 @@ class ProcessSupervisor:
         task.add_done_callback(self._release)
         return task
 
-    async def look(self, family: ProcessTree) -> list[Stat]:
+    async def scan(self, tree: ProcessTree) -> list[Stat]:
         """Find the tree's members. One scan serves every caller that asked before it began, so twenty stops at once
         cost what one does. Raises `Blind`.
         """
         if self._next_census is None:
             self._next_census = self.hold(self._take_census())
-        return family.find(await asyncio.shield(self._next_census))
+        return tree.find(await asyncio.shield(self._next_census))
 
-    async def look_closely(self, family: ProcessTree) -> list[Stat]:
+    async def scan_closely(self, tree: ProcessTree) -> list[Stat]:
         """Find the tree's members by their pipes too. This costs more and is shared with no other caller. Raises
         `Blind`.
         """
-        return await self._read(family.look)
+        return await self._read(tree.scan)
 
-    async def end(self, family: ProcessTree, *, grace: float, bound: float, closely: bool = False) -> list[Stat]:
+    async def end(self, tree: ProcessTree, *, grace: float, bound: float, closely: bool = False) -> list[Stat]:
         """End the whole tree; return the processes that could not be ended within grace + bound. A failed scan is tried
         again; raises `Blind` if scans still fail after that time.
         """
-        look = self.look_closely if closely else self.look
+        scan = self.scan_closely if closely else self.scan
         clock = asyncio.get_running_loop().time
         began = clock()
-        hunt = KillPlan(began, grace=grace, bound=bound)
+        plan = KillPlan(began, grace=grace, bound=bound)
         while True:
             try:
-                found = await look(family)
-                orders = hunt.look(found, clock())
+                found = await scan(tree)
+                orders = plan.next_orders(found, clock())
                 if orders.over:
                     return [stat for stat in found if not stat.dead]
                 _send_signals(orders)
@@ -166,7 +166,7 @@ class ProcessSupervisor:
             self.hold(process.stop())
         while self._tasks:
             await asyncio.wait(self._tasks)
-        await self._guard.aclose()
+        await self._reaper.aclose()
         self._ledger.close()
         self._threads.shutdown(wait=False)
 
@@ -182,9 +182,9 @@ class ProcessSupervisor:
         """Scan all processes. Blocking: run it in a thread."""
         return take_census(self.run.owner.start)
 
-    async def _read(self, look: Callable[[], T]) -> T:
+    async def _read(self, read: Callable[[], T]) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, look)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, read)
         except OSError as error:
             raise Blind(str(error)) from error
 

@@ -33,8 +33,8 @@ async def scenes(ground: Ground, report: Report, chosen: list[str]) -> None:
 
 async def prime(ground: Ground) -> None:
     """Use the HOME once."""
-    async with open_house(ground, PoolSettings()) as house:
-        session = await PlainSession.open(ground.launch(), ground.work, house.bridge, "prime")
+    async with open_house(ground, PoolSettings()) as deps:
+        session = await PlainSession.open(ground.launch(), ground.work, deps.bridge, "prime")
         await session.first_text("hello")
         await session.end()
 

@@ -23,12 +23,12 @@ async def run(ground: Ground, report: Report) -> None:
     count = 300 if ground.quick else 3000
     key = TransportKey("demo", "demo", ground.work)
     limits = Limits(max_processes=12, max_processes_per_key=12, starts_per_second=100, start_burst=12)
-    async with open_house(ground, PoolSettings(limits=limits, warm=(WarmKey(key, seats=AHEAD),))) as house:
+    async with open_house(ground, PoolSettings(limits=limits, warm=(WarmKey(key, seats=AHEAD),))) as deps:
         live: list[Lease] = []
         while len(live) < LIVE:
-            live += await asyncio.gather(*(house.pool.lease(key, owner=f"owner-{n}") for n in range(50)))
-        calm, torn = await claims(house, key, count)
-        census = house.pool.snapshot().core.census
+            live += await asyncio.gather(*(deps.pool.lease(key, owner=f"owner-{n}") for n in range(50)))
+        calm, torn = await claims(deps, key, count)
+        census = deps.pool.snapshot().core.census
         for lease in live:
             lease.release()
     assert census.leased >= LIVE, census
@@ -39,16 +39,16 @@ async def run(ground: Ground, report: Report) -> None:
     report.claim("claim of a parked seat: p99, us", quantiles(calm, n=100)[98] * 1e6, at_most=1000)
 
 
-async def claims(house: House, key: TransportKey, count: int) -> tuple[list[float], list[float]]:
+async def claims(deps: House, key: TransportKey, count: int) -> tuple[list[float], list[float]]:
     """Seconds of each claim: undisturbed ones, and those within which another process ran on our core."""
     calm: list[float] = []
     torn: list[float] = []
     while len(calm) < count:
-        await house.settled(lambda: house.parked() >= AHEAD // 2)
+        await deps.settled(lambda: deps.parked() >= AHEAD // 2)
         for _ in range(AHEAD // 2):
             switched = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
             began = perf_counter()
-            lease = await house.pool.lease(key, owner="new")
+            lease = await deps.pool.lease(key, owner="new")
             took = perf_counter() - began
             disturbed = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw != switched
             assert lease.warmth == "parked", lease.warmth

@@ -45,11 +45,11 @@ async def run(ground: Ground, report: Report) -> None:
         report.claim(f"{few} sessions: memory, shared / separate", one / separate_memory, at_most=1 / 8)
 
 
-async def visit(house: House, ground: Ground, number: int, leases: list[Lease]) -> float:
+async def visit(deps: House, ground: Ground, number: int, leases: list[Lease]) -> float:
     began = perf_counter()
-    lease = await house.pool.lease(ground.key, tools=TOOLS, owner=f"owner-{number}", deadline=300)
+    lease = await deps.pool.lease(ground.key, tools=TOOLS, owner=f"owner-{number}", deadline=300)
     leases.append(lease)
-    house.publish(lease, f"session-{number}")
+    deps.publish(lease, f"session-{number}")
     said_at, answer = await first_text(lease, f"hello {number}")
     assert answer == f"echo: hello {number}", answer
     return said_at - began
@@ -59,18 +59,18 @@ async def pooled(ground: Ground, count: int) -> tuple[list[float], int]:
     """Seconds of each, and how many processes were started for all of them."""
     leases: list[Lease] = []
     floor = count // AHEAD
-    async with open_house(ground, PoolSettings(warm=(WarmKey(ground.key, TOOLS, floor),))) as house:
-        await house.settled(lambda: house.parked() >= floor)
-        waited = await asyncio.gather(*(visit(house, ground, number, leases) for number in range(count)))
+    async with open_house(ground, PoolSettings(warm=(WarmKey(ground.key, TOOLS, floor),))) as deps:
+        await deps.settled(lambda: deps.parked() >= floor)
+        waited = await asyncio.gather(*(visit(deps, ground, number, leases) for number in range(count)))
         for lease in leases:
             lease.release()
-        return waited, sum(n for (_, outcome, _), n in house.watched.starts.items() if outcome == "started")
+        return waited, sum(n for (_, outcome, _), n in deps.watched.starts.items() if outcome == "started")
 
 
 async def switched_off(ground: Ground, count: int) -> list[float]:
     leases: list[Lease] = []
-    async with open_house(ground, PoolSettings(enabled=False, limits=GENEROUS)) as house:
-        waited = await asyncio.gather(*(visit(house, ground, number, leases) for number in range(count)))
+    async with open_house(ground, PoolSettings(enabled=False, limits=GENEROUS)) as deps:
+        waited = await asyncio.gather(*(visit(deps, ground, number, leases) for number in range(count)))
         for lease in leases:
             lease.release()
         return waited
@@ -80,11 +80,11 @@ async def apart(ground: Ground, count: int, few: int) -> tuple[list[float], int]
     """Seconds of each with a process of its own, and the memory of some of them."""
     plans = [ground.launch(ground.primed_home()) for _ in range(count)]
     sessions: list[PlainSession] = []
-    async with open_house(ground, PoolSettings()) as house:
+    async with open_house(ground, PoolSettings()) as deps:
 
         async def one(number: int) -> float:
             began = perf_counter()
-            session = await PlainSession.open(plans[number], ground.work, house.bridge, f"plain-{number}")
+            session = await PlainSession.open(plans[number], ground.work, deps.bridge, f"plain-{number}")
             sessions.append(session)
             said_at, answer = await session.first_text(f"hello {number}")
             assert answer == f"echo: hello {number}", answer
@@ -104,11 +104,11 @@ async def apart(ground: Ground, count: int, few: int) -> tuple[list[float], int]
 async def together(ground: Ground, few: int) -> int:
     """Bytes of the one process that serves them all, with the seats that the pool keeps parked on it."""
     leases: list[Lease] = []
-    async with open_house(ground, PoolSettings(warm=(WarmKey(ground.key, TOOLS, 2),))) as house:
-        await asyncio.gather(*(visit(house, ground, number, leases) for number in range(few)))
-        await house.settled(lambda: house.parked() >= 2)
-        assert len(house.pids()) == 1, house.pool.snapshot()
-        memory = house.pss()
+    async with open_house(ground, PoolSettings(warm=(WarmKey(ground.key, TOOLS, 2),))) as deps:
+        await asyncio.gather(*(visit(deps, ground, number, leases) for number in range(few)))
+        await deps.settled(lambda: deps.parked() >= 2)
+        assert len(deps.pids()) == 1, deps.pool.snapshot()
+        memory = deps.pss()
         for lease in leases:
             lease.release()
         return memory

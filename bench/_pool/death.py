@@ -44,11 +44,11 @@ class Conversation:
         _, answer = await first_text(self.lease, self.word)
         self.told = [("user", self.word), ("assistant", answer)]
 
-    async def recall(self, house: House, key: TransportKey) -> str:
+    async def recall(self, deps: House, key: TransportKey) -> str:
         """The next turn, on whatever seat there is now."""
         memo = self.lease.session.memo
         self.lease.release()
-        self.lease = await house.pool.lease(key, owner=f"owner-{self.number}", resume=memo)
+        self.lease = await deps.pool.lease(key, owner=f"owner-{self.number}", resume=memo)
         self.replayed = not self.lease.restored
         earlier = [TextPart(build_transcript(self.told))] if self.replayed else []
         turn = await self.lease.prompt([*earlier, TextPart("!recall")])
@@ -61,16 +61,16 @@ async def run(ground: Ground, report: Report) -> None:
     await one(ground, report, ground.key)
 
 
-async def cold_start(ground: Ground, house: House, key: TransportKey) -> float:
+async def cold_start(ground: Ground, deps: House, key: TransportKey) -> float:
     """Seconds from nothing to the first text, on this machine at this minute."""
     folder = ground.folder / f"{key.provider}-cold"
     folder.mkdir()
     elsewhere = TransportKey(key.provider, key.model, str(folder))
     began = perf_counter()
-    async with await house.pool.lease(elsewhere) as lease:
+    async with await deps.pool.lease(elsewhere) as lease:
         said_at, _ = await first_text(lease, "hello")
-    house.pool.pause(elsewhere)
-    house.pool.drain(elsewhere)
+    deps.pool.pause(elsewhere)
+    deps.pool.drain(elsewhere)
     return said_at - began
 
 
@@ -80,10 +80,10 @@ async def one(ground: Ground, report: Report, key: TransportKey) -> None:
     attached, running = (10, 3) if few else (ATTACHED, RUNNING)
     traits = {"seats_per_process": 2 * ATTACHED, "recycle_after": 4 * ATTACHED}
     settings = PoolSettings(limits=Limits(starts_per_second=10.0), warm=(WarmKey(key, seats=2),))
-    async with open_house(ground, settings, traits=traits) as house:
-        cold = await cold_start(ground, house, key)
+    async with open_house(ground, settings, traits=traits) as deps:
+        cold = await cold_start(ground, deps, key)
         talks = [
-            Conversation(number, await house.pool.lease(key, owner=f"owner-{number}")) for number in range(attached)
+            Conversation(number, await deps.pool.lease(key, owner=f"owner-{number}")) for number in range(attached)
         ]
         await asyncio.gather(*(talk.remember() for talk in talks))
         turns = [await talk.lease.prompt("!sleep 30") for talk in talks[:running]]
@@ -93,7 +93,7 @@ async def one(ground: Ground, report: Report, key: TransportKey) -> None:
         os.kill(pids.pop(), signal.SIGKILL)
         ends = await asyncio.gather(*(turn.ended() for turn in turns))
         lost = sum(isinstance(end, Finished) and end.reason is StopReason.FAILED for end in ends)
-        answers = await asyncio.gather(*(talk.recall(house, key) for talk in talks))
+        answers = await asyncio.gather(*(talk.recall(deps, key) for talk in talks))
         took = perf_counter() - began
         whole = sum(talk.word in answer for talk, answer in zip(talks, answers, strict=True))
         mixed = sum(

@@ -83,20 +83,20 @@ async def used_once(ground: Ground, off: House) -> None:
         await first_text(lease, "hello")
 
 
-async def warm(ground: Ground, house: House, name: str) -> float:
+async def warm(ground: Ground, deps: House, name: str) -> float:
     """A session with tools of its own kind: the process is there, the seat is not."""
-    await house.settled(lambda: house.parked() >= 1)
+    await deps.settled(lambda: deps.parked() >= 1)
     await asyncio.sleep(CALM)
     other = ToolSet(({**WHOAMI, "description": f"says whose call this is, {name}"},))
-    seconds, warmth = await through(house, ground.key, name, other)
+    seconds, warmth = await through(deps, ground.key, name, other)
     assert warmth == "warm", warmth
     return seconds
 
 
-async def unwarmed(ground: Ground, house: House, name: str) -> float:
+async def unwarmed(ground: Ground, deps: House, name: str) -> float:
     """Once the seat that was used before has its successor: where that takes a process, it would start beside ours."""
-    await house.settled(lambda: house.parked() >= 1)
-    return await cold(ground, house, name)
+    await deps.settled(lambda: deps.parked() >= 1)
+    return await cold(ground, deps, name)
 
 
 async def every_one(grounds: list[Ground], report: Report) -> None:

@@ -44,13 +44,13 @@ class Yard:
 
     ground: Ground
     bridge: Bridge
-    keeper: ProcessSupervisor
+    supervisor: ProcessSupervisor
 
     async def start(self, provider: Provider, channel: ToolChannel) -> Transport:
         settings = self.ground.settings()
         args = (*settings.args, *FLAGS.get(provider.name, ()))
         plan = launch(provider, replace(settings, args=args, tool_channel=channel), self.ground.key, os.environ)
-        return await Transport.start(plan, keeper=self.keeper, commons=PerHome())
+        return await Transport.start(plan, supervisor=self.supervisor, per_home=PerHome())
 
     async def open(self, transport: Transport, number: int) -> float:
         """Milliseconds until a session has its tools."""
@@ -75,11 +75,11 @@ async def yard_of(ground: Ground) -> AsyncIterator[Yard]:
     bridge = Bridge(BridgeSettings(data_directory=ground.folder), http=door)
     await bridge.start()
     await door.start()
-    keeper = await ProcessSupervisor.open(ground.folder / "run", "bench")
+    supervisor = await ProcessSupervisor.open(ground.folder / "run", "bench")
     try:
-        yield Yard(ground, bridge, keeper)
+        yield Yard(ground, bridge, supervisor)
     finally:
-        await keeper.aclose()
+        await supervisor.aclose()
         await bridge.stop()
         await door.stop()
 

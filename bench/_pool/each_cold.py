@@ -86,13 +86,13 @@ async def rounds(ground: Ground, ways: Mapping[str, House]) -> dict[str, list[fl
     for number in range(2 if ground.quick else ROUNDS):
         if number > 2 and time.monotonic() - began > PATIENCE:
             break
-        for way, house in ways.items():
+        for way, deps in ways.items():
             name = f"{way}-{number}".replace(" ", "-")
             if way == "pool off":
                 await asyncio.sleep(CALM)
-                found[way].append((await through(house, ground.key, name))[0] * 1e3)
+                found[way].append((await through(deps, ground.key, name))[0] * 1e3)
             else:
-                found[way].append(await cold(ground, house, name) * 1e3)
+                found[way].append(await cold(ground, deps, name) * 1e3)
     return found
 
 

@@ -77,17 +77,17 @@ def node_version(path: str) -> tuple[int, ...]:
     return tuple(int(part) for part in told.strip().removeprefix("v").split(".")[:2])
 
 
-async def start_time(plan: Launch, keeper: ProcessSupervisor) -> float:
+async def start_time(plan: Launch, supervisor: ProcessSupervisor) -> float:
     """Milliseconds from spawn to the answered handshake."""
     began = time.perf_counter()
-    transport = await Transport.start(plan, keeper=keeper, commons=PerHome())
+    transport = await Transport.start(plan, supervisor=supervisor, per_home=PerHome())
     took = time.perf_counter() - began
     # Politely: Node writes its compile cache when it leaves.
     await transport.close()
     return took * 1000
 
 
-async def starts(report: Report, ground: Ground, keeper: ProcessSupervisor) -> None:
+async def starts(report: Report, ground: Ground, supervisor: ProcessSupervisor) -> None:
     """One agent's rows."""
     ways = plans(ground)
     samples: dict[str, list[float]] = {way: [] for way in ways}
@@ -96,7 +96,7 @@ async def starts(report: Report, ground: Ground, keeper: ProcessSupervisor) -> N
         if turn > 1 and time.monotonic() - began > PATIENCE:
             break
         for way, plan in ways.items():
-            took = await start_time(plan, keeper)
+            took = await start_time(plan, supervisor)
             if turn >= 0:
                 samples[way].append(took)
     for way, found in samples.items():
@@ -112,14 +112,14 @@ async def at_once(transport: Transport, order: SeatOrder) -> None:
     await asyncio.gather(*(transport.open(order) for _ in range(PARALLEL)))
 
 
-async def compare_opens(report: Report, ground: Ground, keeper: ProcessSupervisor) -> None:
+async def compare_opens(report: Report, ground: Ground, supervisor: ProcessSupervisor) -> None:
     """Eight at once take what eight in a row take; every other process opens them the other way round first."""
     found: dict[str, list[float]] = {"in a row": [], "at once": []}
     ways = {"in a row": in_a_row, "at once": at_once}
     plan = plans(ground)["ours"]
     order = SeatOrder(plan.key.cwd, allow)
     for turn in range(2 if ground.quick else OPENING_ROUNDS):
-        transport = await Transport.start(plan, keeper=keeper, commons=PerHome())
+        transport = await Transport.start(plan, supervisor=supervisor, per_home=PerHome())
         await transport.open(order)
         for way in ways if turn % 2 else reversed(ways):
             began = time.perf_counter()
@@ -137,16 +137,16 @@ async def every_one(grounds: list[Ground], report: Report) -> None:
     measured = 0
     for ground in grounds:
         began = time.monotonic()
-        keeper = await ProcessSupervisor.open(ground.folder / "run", "bench")
+        supervisor = await ProcessSupervisor.open(ground.folder / "run", "bench")
         try:
-            await starts(report, ground, keeper)
+            await starts(report, ground, supervisor)
             if ground.provider == GEMINI:
-                await compare_opens(report, ground, keeper)
+                await compare_opens(report, ground, supervisor)
             measured += 1
         except PoolError as failed:
             report.notes.append(f"{ground.provider} is not measured: {failed}")
         finally:
-            await keeper.aclose()
+            await supervisor.aclose()
         print(f"  {ground.provider}: {time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
     report.claim("agents of those that are installed", measured, at_least=len(grounds))
 

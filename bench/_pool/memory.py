@@ -40,13 +40,13 @@ async def together(ground: Ground, counts: tuple[int, ...]) -> dict[int, int]:
     """Bytes of all shared processes when so many sessions have had a turn and stay."""
     leases: list[Lease] = []
     found: dict[int, int] = {}
-    async with open_house(ground, PoolSettings(limits=GENEROUS, warm=(WarmKey(ground.key, TOOLS, 2),))) as house:
+    async with open_house(ground, PoolSettings(limits=GENEROUS, warm=(WarmKey(ground.key, TOOLS, 2),))) as deps:
         for count in counts:
             while len(leases) < count:
                 wanted = range(len(leases), min(count, len(leases) + AT_ONCE))
-                await asyncio.gather(*(visit(house, ground, number, leases) for number in wanted))
-            await house.settled(lambda: house.parked() >= 2)
-            found[count] = house.pss()
+                await asyncio.gather(*(visit(deps, ground, number, leases) for number in wanted))
+            await deps.settled(lambda: deps.parked() >= 2)
+            found[count] = deps.pss()
         for lease in leases:
             lease.release()
     return found
@@ -56,11 +56,11 @@ async def apart(ground: Ground, counts: list[int]) -> dict[int, int]:
     """Bytes of so many processes with a session each."""
     sessions: list[PlainSession] = []
     found: dict[int, int] = {}
-    async with open_house(ground, PoolSettings()) as house:
+    async with open_house(ground, PoolSettings()) as deps:
 
         async def one(number: int) -> None:
             plan = ground.launch(ground.primed_home())
-            sessions.append(await PlainSession.open(plan, ground.work, house.bridge, f"plain-{number}"))
+            sessions.append(await PlainSession.open(plan, ground.work, deps.bridge, f"plain-{number}"))
             await sessions[-1].first_text(f"hello {number}")
 
         try:

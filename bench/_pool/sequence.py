@@ -19,15 +19,15 @@ LOOK_EVERY = 0.1
 async def run(ground: Ground, report: Report) -> None:
     """Adds the figures."""
     count, edge = (60, 15) if ground.quick else (300, 50)
-    async with open_house(ground, PoolSettings(warm=(WarmKey(ground.key, TOOLS, 1),))) as house:
-        await house.settled(lambda: len(house.pids()) == 1)
-        fresh = await asyncio.to_thread(house.pss)
+    async with open_house(ground, PoolSettings(warm=(WarmKey(ground.key, TOOLS, 1),))) as deps:
+        await deps.settled(lambda: len(deps.pids()) == 1)
+        fresh = await asyncio.to_thread(deps.pss)
         looks: list[int] = []
         watching = asyncio.create_task(watch(looks))
-        failed = sum([not await served(house, ground, number) for number in range(count)])
+        failed = sum([not await served(deps, ground, number) for number in range(count)])
         watching.cancel()
-        starts = sum(n for (_, outcome, _), n in house.watched.starts.items() if outcome == "started")
-        opens = house.watched.seconds
+        starts = sum(n for (_, outcome, _), n in deps.watched.starts.items() if outcome == "started")
+        opens = deps.watched.seconds
     first, last = opens[:edge], opens[-edge:]
     report.row(f"session open, first {edge} of {count}", "ms", [one * 1e3 for one in first])
     report.row(f"session open, last {edge} of {count}", "ms", [one * 1e3 for one in last])
@@ -39,11 +39,11 @@ async def run(ground: Ground, report: Report) -> None:
     report.notes.append(f"{count} in sequence: {starts} processes, {len(opens)} sessions opened in them")
 
 
-async def served(house: House, ground: Ground, number: int) -> bool:
+async def served(deps: House, ground: Ground, number: int) -> bool:
     """One session: claimed, one turn, released."""
     try:
-        async with await house.pool.lease(ground.key, tools=TOOLS) as lease:
-            house.publish(lease, f"session-{number}")
+        async with await deps.pool.lease(ground.key, tools=TOOLS) as lease:
+            deps.publish(lease, f"session-{number}")
             _, answer = await first_text(lease, f"hello {number}")
     except (PoolError, AssertionError):
         return False

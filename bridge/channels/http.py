@@ -128,12 +128,12 @@ def _address(listener: socket.socket) -> str:
 
 
 def _config(app: HttpApp, settings: HttpSettings) -> uvicorn.Config:
-    door = partial(
+    protocol = partial(
         UnauthenticatedConnections, connection_limit=settings.connection_limit, head_deadline=settings.head_deadline
     )
     return uvicorn.Config(
         app,
-        http=cast("type[asyncio.Protocol]", door),  # uvicorn only calls it and never checks that it is a class
+        http=cast("type[asyncio.Protocol]", protocol),  # uvicorn only calls it and never checks that it is a class
         ws="none",
         lifespan="off",
         log_config=None,

@@ -164,7 +164,7 @@ class HttpApp:
         if is_stateless(request, posted.first):
             await self._post_alone(request, place, posted, receive, send)
         elif any(each.get("method") == "initialize" for each in posted.messages):
-            await self._shake_hands(place, posted, send)
+            await self._handshake(place, posted, send)
         else:
             await self._post_in(_session(request, place), posted, receive, send)
 
@@ -177,7 +177,7 @@ class HttpApp:
         exchange = place.exchange(posted.frame)
         await self._finish(exchange, receive, send, status=status_of, lost=exchange.abandon)
 
-    async def _shake_hands(self, place: HttpClientSlot, posted: Posted, send: AsgiSend) -> None:
+    async def _handshake(self, place: HttpClientSlot, posted: Posted, send: AsgiSend) -> None:
         if not posted.alone:
             raise refusal(400, "initialize comes alone")
         name = secrets.token_hex(16)

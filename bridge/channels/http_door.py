@@ -1,9 +1,9 @@
 """A connection of the HTTP channel before its token is checked: with a deadline, a size limit and a limited number.
 
 Rules: uvicorn waits without limit for the rest of a request head, and accepts a head of any length. Here a connection
-without a running request is a guest: it must send the next head in time and within the limit, or it is closed; when
-there are too many connections, the oldest guest is closed first. A connection with a running request stays.
-Unauthenticated clients cannot fill the log.
+without a running request is unauthenticated: it must send the next head in time and within the limit, or it is closed;
+when there are too many connections, the oldest unauthenticated one is closed first. A connection with a running request
+stays. Unauthenticated clients cannot fill the log.
 """
 
 import asyncio
@@ -34,16 +34,16 @@ class UnauthenticatedConnections(HttpConnection):
         self._in_body = False
 
     @property
-    def is_guest(self) -> bool:
+    def is_unauthenticated(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         super().connection_made(transport)
         self._born = self.loop.time()
-        self._silence = self.loop.call_later(self._head_deadline, self._look)
+        self._silence = self.loop.call_later(self._head_deadline, self._check_head)
         if len(self.connections) > self._connection_limit:
-            doors = [each for each in self.connections if isinstance(each, UnauthenticatedConnections)]
-            oldest = min((each for each in doors if each.is_guest), key=lambda each: each._born)
+            connections = [each for each in self.connections if isinstance(each, UnauthenticatedConnections)]
+            oldest = min((each for each in connections if each.is_unauthenticated), key=lambda each: each._born)
             oldest.shut()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -75,9 +75,9 @@ class UnauthenticatedConnections(HttpConnection):
         self.connections.discard(self)
         self.transport.abort()
 
-    def _look(self) -> None:
-        if self.is_guest and self._heads == self._heads_seen:
+    def _check_head(self) -> None:
+        if self.is_unauthenticated and self._heads == self._heads_seen:
             self.shut()
             return
         self._heads_seen = self._heads
-        self._silence = self.loop.call_later(self._head_deadline, self._look)
+        self._silence = self.loop.call_later(self._head_deadline, self._check_head)

@@ -92,14 +92,14 @@ class McpRemote:
 async def connect(settings: UpstreamSettings, changed: Callable[[], None]) -> AsyncIterator[Remote]:
     gone: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    async def hear(message: object) -> None:
+    async def on_message(message: object) -> None:
         if isinstance(message, mcp_types.ToolListChangedNotification):
             changed()
 
     client = Client(
         _http(settings, settings.url) if settings.url is not None else _stdio(settings, gone),
         mode="legacy" if settings.handshake else "auto",
-        message_handler=hear,
+        message_handler=on_message,
         client_info=mcp_types.Implementation(name="ostler", version="0"),
         cache=None,
     )
@@ -133,7 +133,7 @@ async def _stdio(settings: UpstreamSettings, gone: "asyncio.Future[str]") -> Asy
                 yield from_server, to_server
             except Exception as error:
                 # The library reports only that the connection closed; the process's stderr may say why.
-                raise RemoteLost(await process.farewell()) from error
+                raise RemoteLost(await process.last_stderr()) from error
             finally:
                 pumps.cancel_scope.cancel()
 
@@ -144,7 +144,7 @@ async def _read(
     async with to_client:
         while line := await process.stdout.readline():
             await to_client.send(_parsed(line))
-    _settle(gone, await process.farewell())
+    _settle(gone, await process.last_stderr())
 
 
 async def _write(process: UpstreamProcess, from_client: ReadStream[SessionMessage]) -> None:

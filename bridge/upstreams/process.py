@@ -68,19 +68,19 @@ class UpstreamProcess:
         self.pid = pid
         self.stdin = stdin
         self.stdout = stdout
-        self._words: deque[str] = deque(maxlen=LAST_WORDS)
-        self._silent = asyncio.Event()
+        self._stderr: deque[str] = deque(maxlen=LAST_WORDS)
+        self._stderr_ended = asyncio.Event()
 
-    async def farewell(self) -> str:
+    async def last_stderr(self) -> str:
         """The last lines of stderr, which may explain the end. Waits one second: a helper may hold it open."""
         try:
             async with asyncio.timeout(1):
-                await self._silent.wait()
+                await self._stderr_ended.wait()
         except TimeoutError:
-            self._words.append("(its stderr is still open)")
-        return " | ".join(self._words) or "it said nothing"
+            self._stderr.append("(its stderr is still open)")
+        return " | ".join(self._stderr) or "it said nothing"
 
-    async def hear(self, stderr: asyncio.StreamReader) -> None:
+    async def read_stderr(self, stderr: asyncio.StreamReader) -> None:
         """Read stderr until its end: a server whose stderr is not read stops when the pipe is full."""
         while True:
             try:
@@ -88,10 +88,10 @@ class UpstreamProcess:
             except ValueError:  # a line above the limit: the reader has dropped it
                 continue
             if not line:
-                self._silent.set()
+                self._stderr_ended.set()
                 return
-            if words := line.decode(errors="replace").strip():
-                self._words.append(excerpt(words, WORDS_LIMIT))
+            if text := line.decode(errors="replace").strip():
+                self._stderr.append(excerpt(text, WORDS_LIMIT))
 
 
 @asynccontextmanager
@@ -104,7 +104,7 @@ async def running(
         async with contextlib.AsyncExitStack() as pipes:
             stdin, stdout, stderr = await _connected(popen, pipes)
             process = UpstreamProcess(popen.pid, stdin, stdout)
-            hearing = asyncio.get_running_loop().create_task(process.hear(stderr))
+            reading = asyncio.get_running_loop().create_task(process.read_stderr(stderr))
             try:
                 yield process
             finally:
@@ -117,7 +117,7 @@ async def running(
                 try:
                     await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, popen.wait))
                 finally:
-                    hearing.cancel()
+                    reading.cancel()
     finally:
         if control >= 0:
             os.close(control)

@@ -102,10 +102,10 @@ class Upstreams:
             each.check()
         self._settings = tuple(settings)
         watched = Loops() if loops is None else loops
-        self._hands = (
+        self._deps = (
             UpstreamDeps(connect or default_connect(settings[0].name), clock, draw, watched) if settings else None
         )
-        self._shared = [self._made(each) for each in settings if not each.per_session]
+        self._shared = [self._new_upstream(each) for each in settings if not each.per_session]
         self._own: set[Upstream] = set()
 
     @property
@@ -130,7 +130,7 @@ class Upstreams:
     async def open(self, *, provider: str, session: str) -> SessionUpstreams:
         """The servers this session may see. Those of its own are started and tried once before this returns."""
         allowed = [each for each in self._settings if each.serves(provider=provider, session=session)]
-        own = [self._made(each) for each in allowed if each.per_session]
+        own = [self._new_upstream(each) for each in allowed if each.per_session]
         shared = [each for each in self._shared if each.settings in allowed]
         self._own.update(own)
         try:
@@ -145,9 +145,9 @@ class Upstreams:
             raise
         return SessionUpstreams(shared, own, closed=lambda: self._own.difference_update(own))
 
-    def _made(self, settings: UpstreamSettings) -> Upstream:
-        assert self._hands is not None  # noqa: S101 - with settings there are dependencies; narrows the type
-        return Upstream(settings, self._hands)
+    def _new_upstream(self, settings: UpstreamSettings) -> Upstream:
+        assert self._deps is not None  # noqa: S101 - with settings there are dependencies; narrows the type
+        return Upstream(settings, self._deps)
 
 
 async def _all(waiting: Iterable[Coroutine[object, object, None]]) -> None:

@@ -25,7 +25,7 @@ from ostler.wire.redaction import excerpt
 logger = logging.getLogger(__name__)
 
 SHOWN: Final = 500
-FAREWELL: Final = 2.0
+REASON_PATIENCE: Final = 2.0
 CALM: Final = 0.5
 """Minimum seconds between two listings of a server: each change is published on every session with its tools."""
 
@@ -44,11 +44,11 @@ class UpstreamDeps:
 class Upstream:
     """One tool server: its current tools, and calls to it."""
 
-    def __init__(self, settings: UpstreamSettings, hands: UpstreamDeps, restarts: Restarts | None = None) -> None:
+    def __init__(self, settings: UpstreamSettings, deps: UpstreamDeps, restarts: Restarts | None = None) -> None:
         self.settings = settings
         self.definitions: tuple[JsonObject, ...] = ()
         self.starts = 0
-        self._hands = hands
+        self._deps = deps
         self._restarts = restarts or Restarts()
         self._names: dict[str, str] = {}
         self._remote: Remote | None = None
@@ -94,23 +94,23 @@ class Upstream:
         remote, name = self._remote, self._names.get(call.name)
         if remote is None or name is None:
             return self._away()
-        asking = asyncio.get_running_loop().create_task(remote.call(name, call))
-        ending = asyncio.get_running_loop().create_task(remote.gone())
+        answer = asyncio.get_running_loop().create_task(remote.call(name, call))
+        gone = asyncio.get_running_loop().create_task(remote.gone())
         try:
-            await asyncio.wait([asking, ending], return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
+            await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
                 return self._ended()
-            return asking.result()
+            return answer.result()
         except RemoteLost:
             # A caller that retries immediately must get the reason: the supervisor knows it no later than this.
-            await asyncio.wait([ending], timeout=FAREWELL)
+            await asyncio.wait([gone], timeout=REASON_PATIENCE)
             return self._ended()
         except RemoteRefused as refusal:
             return CallResult.error(excerpt(f"{self._title} refused: {refusal}", SHOWN))
         finally:
-            asking.cancel()
-            ending.cancel()
-            await asyncio.wait([asking, ending])
+            answer.cancel()
+            gone.cancel()
+            await asyncio.wait([answer, gone])
 
     def _ended(self) -> CallResult:
         return CallResult.error(f"{self._title} ended during the call; it is not known whether the call had effect")
@@ -123,28 +123,28 @@ class Upstream:
         return CallResult.error(f"{self._title} is not running and will be tried again ({self._trouble})")
 
     async def _supervise(self) -> None:
-        rounds = self._hands.loops.add("the supervisor of a tool server", patience=math.inf)
+        rounds = self._deps.loops.add("the supervisor of a tool server", patience=math.inf)
         with rounds.running():
             while True:
-                begun = self._hands.clock()
+                begun = self._deps.clock()
                 ran = 0.0
                 # The round also suppresses a cancellation that a library's own scope raised, not the owner.
                 with rounds.round():
                     try:
                         ran = await self._serve(begun)
                     except Exception as error:  # noqa: BLE001 - after any error of an external server it is tried again
-                        self._trouble = _told(error)
+                        self._trouble = _message_of(error)
                     finally:
                         self._remote = None
                         self._tried.set()
-                pause = self._restarts.ended(ran=ran, draw=self._hands.draw())
+                pause = self._restarts.ended(ran=ran, draw=self._deps.draw())
                 logger.warning("%s is away (%s), next try in %.1f s", self._title, self._trouble, pause)
                 await asyncio.sleep(pause)
 
     async def _serve(self, begun: float) -> float:
         """Serve one connection. Returns how many seconds it lasted."""
         self.starts += 1
-        opening = self._hands.connect(self.settings, self._stale.set)
+        opening = self._deps.connect(self.settings, self._stale.set)
         async with asyncio.timeout(self.settings.start_deadline) as deadline, opening as remote:
             self._learn(await remote.tools())
             deadline.reschedule(None)
@@ -152,26 +152,26 @@ class Upstream:
             self._tried.set()
             self._trouble = excerpt(await self._attend(remote), SHOWN)
             self._remote = None
-            return self._hands.clock() - begun
+            return self._deps.clock() - begun
 
     async def _attend(self, remote: Remote) -> str:
         """List the tools again whenever they changed, until the server is gone; return the reason."""
-        ending = asyncio.get_running_loop().create_task(remote.gone())
+        gone = asyncio.get_running_loop().create_task(remote.gone())
         try:
             while True:
                 changing = asyncio.get_running_loop().create_task(self._stale.wait())
                 try:
-                    await asyncio.wait([ending, changing], return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait([gone, changing], return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     changing.cancel()
-                if ending.done():
-                    return ending.result()
+                if gone.done():
+                    return gone.result()
                 self._stale.clear()
                 async with asyncio.timeout(self.settings.start_deadline):
                     self._learn(await remote.tools())
-                await asyncio.wait([ending], timeout=CALM)
+                await asyncio.wait([gone], timeout=CALM)
         finally:
-            ending.cancel()
+            gone.cancel()
 
     def _learn(self, tools: Sequence[JsonObject]) -> None:
         offered = [each for each in tools if self.settings.offers(each["name"]) and self._is_sound(each)]
@@ -197,7 +197,7 @@ class Upstream:
             logger.critical("%s is no longer supervised", self._title, exc_info=error)
 
 
-def _told(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     """The first leaf of nested exception groups, which carries the message that the groups lack."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -38,19 +38,19 @@ class AdmittedMessage:
 class Admission:
     """Finds or begins the session of each message and command."""
 
-    def __init__(self, hall: ChatDeps) -> None:
-        self._hall = hall
-        self._store = hall.sessions.house.store
-        self._wall = hall.sessions.house.wall
+    def __init__(self, chat_deps: ChatDeps) -> None:
+        self._chat_deps = chat_deps
+        self._store = chat_deps.sessions.deps.store
+        self._wall = chat_deps.sessions.deps.wall
 
-    async def look(self, key: SessionKey, caller: Caller) -> ChatConversation:
+    async def find(self, key: SessionKey, caller: Caller) -> ChatConversation:
         """The conversation as it is; begins no session and applies no reset policy."""
         route = await self._store.recover_route(key.stored, platform=key.platform)
         if route is None:
-            return ChatConversation(self._hall, key, caller, None, None)
+            return ChatConversation(self._chat_deps, key, caller, None, None)
         found = await self._store.get_session(route.session_id)
         live = found if found is not None and found.live else None
-        conversation = ChatConversation(self._hall, key, caller, live, route.session_id)
+        conversation = ChatConversation(self._chat_deps, key, caller, live, route.session_id)
         if live is not None:
             await conversation.heal(live.id)
         return conversation
@@ -58,7 +58,7 @@ class Admission:
     async def admit(self, key: SessionKey, caller: Caller) -> AdmittedMessage:
         """The conversation with a live session. Raises `RouteMoved` if other requests moved the key `TRIES` times."""
         for last_try in (False,) * (TRIES - 1) + (True,):
-            conversation = await self.look(key, caller)
+            conversation = await self.find(key, caller)
             session = conversation.session
             reason = None if session is None else self._verdict(session, conversation)
             if session is not None and reason is None:
@@ -73,11 +73,11 @@ class Admission:
     def _verdict(self, session: SessionRecord, conversation: ChatConversation) -> EndReason | None:
         if conversation.busy:
             return None
-        return self._hall.policies.of(conversation.platform).verdict(session.last_active_at, self._wall())
+        return self._chat_deps.policies.of(conversation.platform).verdict(session.last_active_at, self._wall())
 
     async def _begin(self, conversation: ChatConversation, reason: EndReason | None) -> AdmittedMessage:
         """Begin a session, in place of the current one if a policy ended it."""
-        await self._hall.places.key(self._hall.places.models.default, None, conversation.caller)
+        await self._chat_deps.places.key(self._chat_deps.places.models.default, None, conversation.caller)
         old = conversation.session
         if old is None and conversation.routed is not None:
             old = await self._store.get_session(conversation.routed)
@@ -93,6 +93,6 @@ class Admission:
         why = EXPIRED.get(reason or (old.end_reason if old else None) or "")
         if old is None or why is None or not old.message_count:
             return []
-        if not self._hall.policies.of(conversation.platform).tells:
+        if not self._chat_deps.policies.of(conversation.platform).tells:
             return []
         return [f"A new session begins, because {why}. The old one is kept: /resume {old.id} goes back to it."]

@@ -44,7 +44,7 @@ class ChatAnswer:
         self.notices = [notice_item(text) for text in notices]
         self.done = asyncio.Event()
         self.outcome: TurnOutcome | None = None
-        self.heard = False
+        self.agent_spoke = False
         """Whether the agent has sent any event."""
         self._tell = tell
         self._kept = kept
@@ -74,7 +74,7 @@ class ChatAnswer:
 
     def take(self, event: TurnEvent) -> None:
         """Add one event of the agent."""
-        self.heard = True
+        self.agent_spoke = True
         if isinstance(event, PermissionPending):
             self._tell("permission", event.question)
         self._output.take(event)

@@ -5,7 +5,7 @@ Rules:
   the switch, each once. If another request was faster, nothing changes and `RouteMoved` is raised.
 - No operation waits for the session it leaves: its turns are cancelled, their last output is stored with *that*
   session, and its seat is given back when they are over.
-- A caller that changes a transcript calls `check_quiet` before and `rewritten` (or `rewound`) after.
+- A caller that changes a transcript calls `check_idle` before and `rewritten` (or `rewound`) after.
 """
 
 import logging
@@ -42,9 +42,9 @@ class ChatConversation:
     """One session key, for the time of one message or command. Created by `Admission`."""
 
     def __init__(
-        self, hall: ChatDeps, key: SessionKey, caller: Caller, session: SessionRecord | None, routed: str | None
+        self, chat_deps: ChatDeps, key: SessionKey, caller: Caller, session: SessionRecord | None, routed: str | None
     ) -> None:
-        self.hall = hall
+        self.chat_deps = chat_deps
         self.key = key
         self.caller = caller
         self.session = session
@@ -70,20 +70,20 @@ class ChatConversation:
 
     @property
     def store(self) -> Store:
-        return self.hall.sessions.house.store
+        return self.chat_deps.sessions.deps.store
 
     @property
     def sessions(self) -> Sessions:
         """All sessions with a turn, a queue or a seat."""
-        return self.hall.sessions
+        return self.chat_deps.sessions
 
     @property
     def observer(self) -> ConversationObserver:
-        return self.hall.sessions.house.observer
+        return self.chat_deps.sessions.deps.observer
 
     @property
     def mirrors(self) -> Mirrors:
-        return self.hall.sessions.house.mirrors
+        return self.chat_deps.sessions.deps.mirrors
 
     # --- the running turn ---
 
@@ -98,7 +98,7 @@ class ChatConversation:
         at_work = self.at_work
         return at_work is not None and at_work.busy
 
-    def check_quiet(self) -> None:
+    def check_idle(self) -> None:
         """Raise `Busy` if a turn is running or queued."""
         if self.session is not None and self.busy:
             raise Busy(self.session.id)
@@ -123,7 +123,7 @@ class ChatConversation:
 
     def fresh(self) -> NewSession:
         """The values of a new session of this conversation, not stored yet."""
-        ident = new_session_id(self.hall.sessions.house.ids.random_bytes)
+        ident = new_session_id(self.chat_deps.sessions.deps.ids.random_bytes)
         return NewSession(ident, self.key.stored, self.platform, self.owner, self.chat)
 
     async def rescued(self, session_id: str) -> SessionRecord | None:
@@ -167,7 +167,7 @@ class ChatConversation:
         self._moved(session, reason)
         return session
 
-    def adopt(self, session: SessionRecord, reason: SwitchReason) -> None:
+    def follow(self, session: SessionRecord, reason: SwitchReason) -> None:
         """Leave the old session if the store already leads the key to the new one, as compression does in its own
         step."""
         self._moved(session, reason)
@@ -221,14 +221,14 @@ class ChatConversation:
 
     async def transport_key(self) -> TransportKey:
         """The process key for the next turn: the session's own model and directory, else the gateway's."""
-        places, session = self.hall.places, self.session
+        places, session = self.chat_deps.places, self.session
         model = (session.model if session else None) or places.models.default
         return await places.key(model, session.cwd if session else None, self.caller)
 
     def rule(self, key: TransportKey) -> PermissionRule:
         """The permission rule for the agent. A user is present in a chat, so questions can be asked."""
         kept = self.session.metadata.get(PERMISSIONS) if self.session else None
-        return self.hall.places.rule(key, self.caller, None, kept if isinstance(kept, str) else None)
+        return self.chat_deps.places.rule(key, self.caller, None, kept if isinstance(kept, str) else None)
 
     async def override(self, *, model: str | None = None, cwd: str | None = None) -> TransportKey:
         """Change the model or directory of this session from its next turn on."""

@@ -25,11 +25,11 @@ async def exclusive(conversation: ChatConversation, session: SessionRecord) -> A
 
 async def aside(conversation: ChatConversation, live: Session, text: str) -> tuple[TurnOutcome, str]:
     """Prompt the session's agent without a trace in the transcript. Permission requests are denied."""
-    house = conversation.sessions.house
+    deps = conversation.sessions.deps
     ask = Ask(
         await conversation.transport_key(), (TextPart(text),), text, (), rule=PermissionRule.DENY, witnessed=False
     )
-    turn = Turn(house.ids.make("turn"), ask, DiscardingSink(), TurnTimings(house.clock))
+    turn = Turn(deps.ids.make("turn"), ask, DiscardingSink(), TurnTimings(deps.clock))
     outcome = await live.aside(turn)
     return outcome, turn.text
 

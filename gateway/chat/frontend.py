@@ -37,10 +37,10 @@ from ostler.gateway.model.keyed_locks import KeyedLocks
 class ChatFrontend:
     """The entry point of all chat surfaces. Created once, by `app.py`."""
 
-    hall: ChatDeps
+    chat_deps: ChatDeps
     commands: Registry
     admission: Admission
-    lines: KeyedLocks
+    locks: KeyedLocks
 
     def asks(self, text: str) -> bool:
         """Whether this message may prompt an agent."""
@@ -51,9 +51,9 @@ class ChatFrontend:
         words = parse(message.text)
         if words is not None:
             return await self._called(message, words, tell)
-        self.hall.sessions.check_open()
-        asked = question(message.text, message.attachments, self.hall.sessions.house.ids.make)
-        async with self.lines.stand(message.key.stored):
+        self.chat_deps.sessions.check_open()
+        asked = question(message.text, message.attachments, self.chat_deps.sessions.deps.ids.make)
+        async with self.locks.hold(message.key.stored):
             admitted = await self.admission.admit(message.key, message.caller)
             ask = await self._addressed(admitted.conversation, asked)
             return self._ask(admitted.conversation, ask, message, tell)
@@ -64,14 +64,14 @@ class ChatFrontend:
             return Notice(CommandKind.NOTICE, None, self.commands.unknown(words.name))
         if command.overtakes:
             return await self._run(message, words, command, tell)
-        self.hall.sessions.check_open()
-        async with self.lines.stand(message.key.stored):
+        self.chat_deps.sessions.check_open()
+        async with self.locks.hold(message.key.stored):
             return await self._run(message, words, command, tell)
 
     async def _run(
         self, message: ChatMessage, words: CommandWords, command: ChatCommand, tell: NoticeCallback
     ) -> ChatResult:
-        conversation = await self.admission.look(message.key, message.caller)
+        conversation = await self.admission.find(message.key, message.caller)
         try:
             reply = await command.run(CommandCall(words, conversation, self.commands))
         except (RequestRefused, ApiError) as error:
@@ -94,12 +94,12 @@ class ChatFrontend:
         self, conversation: ChatConversation, ask: Ask, message: ChatMessage, tell: NoticeCallback
     ) -> AnswerStarted:
         """Queue the turn. Must not await: turns are queued in the order of their messages."""
-        sessions, session = self.hall.sessions, conversation.session
+        sessions, session = self.chat_deps.sessions, conversation.session
         if session is None:
             raise RuntimeError("a question was asked in a conversation without a session")
-        house = sessions.house
+        deps = sessions.deps
         told, read = conversation.notices, len(ask.text)
-        name, now, kept = house.ids.make("smsg"), int(house.wall()), message.kept
+        name, now, kept = deps.ids.make("smsg"), int(deps.wall()), message.kept
         answer = ChatAnswer(name, session.id, now, tell, notices=told, read=read, kept=kept)
         turn = sessions.start(sessions.of(session.id, session.owner or ""), ask, answer.id, answer)
         return AnswerStarted(session.id, turn, answer)

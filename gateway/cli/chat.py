@@ -46,10 +46,10 @@ def run(argv: list[str]) -> int:
 
     import asyncio  # noqa: PLC0415 - `ostler chat --help` needs none of this
 
-    from ostler.gateway.cli.terminal.chat_main import ChatOptions, sit_down  # noqa: PLC0415 - see above
+    from ostler.gateway.cli.terminal.chat_main import ChatOptions, run_chat  # noqa: PLC0415 - see above
     from ostler.gateway.interrupts import raised  # noqa: PLC0415 - see above
 
-    wishes = ChatOptions(
+    options = ChatOptions(
         given.once,
         given.lines,
         given.resume,
@@ -60,4 +60,4 @@ def run(argv: list[str]) -> int:
         given.data_dir,
                     given.config)  # fmt: skip
     with raised():
-        return asyncio.run(sit_down(wishes, os.environ))
+        return asyncio.run(run_chat(options, os.environ))

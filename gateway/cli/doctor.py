@@ -60,16 +60,16 @@ def run(argv: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of the command."""
-    words = argparse.ArgumentParser(prog="ostler doctor", description=SUMMARY)
-    words.add_argument("providers", nargs="*", metavar="AGENT", help="gemini, codex-app-server, ... (all)")
-    words.add_argument("--model", help="the model to ask (the configured one, else the agent's own choice)")
-    words.add_argument("--no-start", dest="start", action="store_false", help="only look, start nothing")
-    words.add_argument("--no-canary", dest="canary", action="store_false", help="start, but ask no model anything")
-    words.add_argument("--patience", type=float, default=300.0, metavar="SECONDS", help="for each agent (300)")
-    words.add_argument("--config", metavar="FILE", help="configuration (OSTLER_CONFIG, else ./ostler.toml)")
-    words.add_argument("--data-dir", metavar="FOLDER", help="default: OSTLER_DATA_DIR, else the XDG state folder")
-    words.add_argument("--json", action="store_true", help="one JSON object")
-    return words
+    arguments = argparse.ArgumentParser(prog="ostler doctor", description=SUMMARY)
+    arguments.add_argument("providers", nargs="*", metavar="AGENT", help="gemini, codex-app-server, ... (all)")
+    arguments.add_argument("--model", help="the model to ask (the configured one, else the agent's own choice)")
+    arguments.add_argument("--no-start", dest="start", action="store_false", help="only look, start nothing")
+    arguments.add_argument("--no-canary", dest="canary", action="store_false", help="start, but ask no model anything")
+    arguments.add_argument("--patience", type=float, default=300.0, metavar="SECONDS", help="for each agent (300)")
+    arguments.add_argument("--config", metavar="FILE", help="configuration (OSTLER_CONFIG, else ./ostler.toml)")
+    arguments.add_argument("--data-dir", metavar="FOLDER", help="default: OSTLER_DATA_DIR, else the XDG state folder")
+    arguments.add_argument("--json", action="store_true", help="one JSON object")
+    return arguments
 
 
 def word() -> str:

@@ -50,72 +50,72 @@ def complain(name: str, error: Exception, code: int) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of the command and its verbs."""
-    common = common_words()
+    common = common_arguments()
     top = argparse.ArgumentParser(prog="ostler pool", description=SUMMARY)
     verbs = top.add_subparsers(required=True, metavar="VERB")
 
     def verb(name: str, does: PoolVerb, text: str) -> argparse.ArgumentParser:
-        words = verbs.add_parser(name, parents=[common], help=text, description=text)
-        words.set_defaults(does=does, verb=name)
-        return words
+        arguments = verbs.add_parser(name, parents=[common], help=text, description=text)
+        arguments.set_defaults(does=does, verb=name)
+        return arguments
 
     verb("show", show, "what the pool holds").add_argument(
         "--turns", type=int, default=0, metavar="N", help="the last N turns too"
     )
     verb("watch", watch, "one line whenever something changes; Ctrl-C ends it")
-    key_words(verb("why", why, "why a key is as warm as it is, and how its last claims went"))
-    warming = key_words(verb("warm", order_key, "keep seats of a key ready from now on"))
+    key_arguments(verb("why", why, "why a key is as warm as it is, and how its last claims went"))
+    warming = key_arguments(verb("warm", order_key, "keep seats of a key ready from now on"))
     warming.add_argument("--seats", type=int, default=1, help="how many (1); 0 takes the floor away")
     for name, text in (("pause", "let claims wait: of KEY, or of every key"), ("resume", "take a pause back")):
-        key_words(verb(name, order_key, text), optional=True)
-    sure(key_words(verb("drain", order_key, "let the key's processes end when their sessions have moved")))
-    key_words(verb("reconnect", order_key, "forget the key's start failures: the cause is mended"))
-    process_words(verb("recycle", order_process, "replace one process; its successor starts first"))
-    sure(process_words(verb("kill", order_process, "end one process now, with the turns on it")))
+        key_arguments(verb(name, order_key, text), optional=True)
+    sure(key_arguments(verb("drain", order_key, "let the key's processes end when their sessions have moved")))
+    key_arguments(verb("reconnect", order_key, "forget the key's start failures: the cause is mended"))
+    process_arguments(verb("recycle", order_process, "replace one process; its successor starts first"))
+    sure(process_arguments(verb("kill", order_process, "end one process now, with the turns on it")))
     return top
 
 
-def common_words() -> argparse.ArgumentParser:
+def common_arguments() -> argparse.ArgumentParser:
     """The arguments that every verb has."""
-    words = argparse.ArgumentParser(add_help=False)
-    words.add_argument("--data-dir", metavar="FOLDER", help="default: OSTLER_DATA_DIR, else the XDG state folder")
-    words.add_argument("--json", action="store_true", help="JSON as the gateway says it, one object per line")
-    return words
+    arguments = argparse.ArgumentParser(add_help=False)
+    arguments.add_argument("--data-dir", metavar="FOLDER", help="default: OSTLER_DATA_DIR, else the XDG state folder")
+    arguments.add_argument("--json", action="store_true", help="JSON as the gateway says it, one object per line")
+    return arguments
 
 
-def key_words(words: argparse.ArgumentParser, *, optional: bool = False) -> argparse.ArgumentParser:
-    words.add_argument(
+def key_arguments(arguments: argparse.ArgumentParser, *, optional: bool = False) -> argparse.ArgumentParser:
+    arguments.add_argument(
         "key",
         metavar="KEY",
         nargs="?" if optional else None,
         help="a model alias, provider/model, or 'provider/model in /folder' as `show` prints it",
     )
-    words.add_argument("--cwd", metavar="FOLDER", help="which of the key's directories, where there are several")
-    return words
+    arguments.add_argument("--cwd", metavar="FOLDER", help="which of the key's directories, where there are several")
+    return arguments
 
 
-def process_words(words: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    words.add_argument("process", metavar="PROCESS", type=int, help="its number in `show` (not its pid)")
-    return words
+def process_arguments(arguments: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    arguments.add_argument("process", metavar="PROCESS", type=int, help="its number in `show` (not its pid)")
+    return arguments
 
 
-def sure(words: argparse.ArgumentParser) -> None:
-    words.add_argument("--yes", action="store_true", help="do not ask")
+def sure(arguments: argparse.ArgumentParser) -> None:
+    arguments.add_argument("--yes", action="store_true", help="do not ask")
 
 
 # --- looking ---
 
 
-def show(line: AdminClient, options: argparse.Namespace) -> int:
-    say(line.show(), state_lines, options, options.turns)
+def show(client: AdminClient, options: argparse.Namespace) -> int:
+    say(client.show(), state_lines, options, options.turns)
     return DONE
 
 
-def watch(line: AdminClient, options: argparse.Namespace) -> int:
+def watch(client: AdminClient, options: argparse.Namespace) -> int:
     """Print each state; as text, only lines that differ from the one before."""
     last = None
     with until_interrupted():
-        for state in line.states():
+        for state in client.states():
             said = json.dumps(state) if options.json else headline(state).rpartition(", up ")[0]
             if said != last:
                 print(said, flush=True)
@@ -130,30 +130,30 @@ def until_interrupted() -> Iterator[None]:
         yield
 
 
-def why(line: AdminClient, options: argparse.Namespace) -> int:
-    say(line.why(options.key, options.cwd), why_lines, options)
+def why(client: AdminClient, options: argparse.Namespace) -> int:
+    say(client.why(options.key, options.cwd), why_lines, options)
     return DONE
 
 
 # --- orders ---
 
 
-def order_key(line: AdminClient, options: argparse.Namespace) -> int:
+def order_key(client: AdminClient, options: argparse.Namespace) -> int:
     facts: JsonObject = {name: value for name, value in (("key", options.key), ("cwd", options.cwd)) if value}
     if options.verb == "warm":
         facts["seats"] = options.seats
-    return order(line, options, facts, f"{options.verb} {options.key}")
+    return order(client, options, facts, f"{options.verb} {options.key}")
 
 
-def order_process(line: AdminClient, options: argparse.Namespace) -> int:
-    return order(line, options, {"process": options.process}, f"{options.verb} process {options.process}")
+def order_process(client: AdminClient, options: argparse.Namespace) -> int:
+    return order(client, options, {"process": options.process}, f"{options.verb} process {options.process}")
 
 
-def order(line: AdminClient, options: argparse.Namespace, facts: JsonObject, what: str) -> int:
+def order(client: AdminClient, options: argparse.Namespace, facts: JsonObject, what: str) -> int:
     """Send an order; asks first if the verb is destructive."""
     if not (vars(options).get("yes", True) or confirmed(what)):
         return complain("ostler pool", GatewayError(f"{what}: not confirmed; nothing was done"), UNSURE)
-    say(line.order(options.verb, facts), lambda done: [done["said"]], options)
+    say(client.order(options.verb, facts), lambda done: [done["said"]], options)
     return DONE
 
 

@@ -91,7 +91,7 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
     settings = loaded.settings
     log.set_up(settings)
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
-    if signals.told.is_set():
+    if signals.ending.is_set():
         return
     listener, made = inherited_socket(os.environ), None
     if listener is None:

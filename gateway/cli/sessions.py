@@ -54,9 +54,9 @@ def parser() -> argparse.ArgumentParser:
     verbs = top.add_subparsers(required=True, metavar="VERB")
 
     def verb(name: str, does: SessionsVerb, text: str) -> argparse.ArgumentParser:
-        words = verbs.add_parser(name, parents=[common], help=text, description=text)
-        words.set_defaults(verb=does)
-        return words
+        arguments = verbs.add_parser(name, parents=[common], help=text, description=text)
+        arguments.set_defaults(verb=does)
+        return arguments
 
     listing = verb("list", list_sessions, "list sessions, the last active first")
     _add_filters(listing)
@@ -92,10 +92,10 @@ def days(text: str) -> float:
     return count
 
 
-def _add_filters(words: argparse.ArgumentParser) -> None:
-    words.add_argument("--platform")
-    words.add_argument("--owner")
-    words.add_argument("--limit", type=int, default=50)
+def _add_filters(arguments: argparse.ArgumentParser) -> None:
+    arguments.add_argument("--platform")
+    arguments.add_argument("--owner")
+    arguments.add_argument("--limit", type=int, default=50)
 
 
 async def with_store(verb: SessionsVerb, options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import argparse
 import shutil
 import sys
 
-from ostler.gateway.cli.pool import DONE, carry_out, common_words, until_interrupted, watch
+from ostler.gateway.cli.pool import DONE, carry_out, common_arguments, until_interrupted, watch
 from ostler.gateway.ops.console.admin_client import AdminClient
 from ostler.gateway.ops.console.console_text import state_lines
 
@@ -19,7 +19,7 @@ TURNS = 50
 
 def run(argv: list[str]) -> int:
     """Run until Ctrl-C, or until the gateway stops."""
-    parser = argparse.ArgumentParser(prog="ostler top", description=SUMMARY, parents=[common_words()])
+    parser = argparse.ArgumentParser(prog="ostler top", description=SUMMARY, parents=[common_arguments()])
     try:
         options = parser.parse_args(argv)
     except SystemExit as over:
@@ -27,9 +27,9 @@ def run(argv: list[str]) -> int:
     return carry_out(watch if options.json or not sys.stdout.isatty() else top, options, "ostler top")
 
 
-def top(line: AdminClient, _options: argparse.Namespace) -> int:
+def top(client: AdminClient, _options: argparse.Namespace) -> int:
     """Draw each state. Plain escape sequences instead of a curses library: it starts as fast as `show`."""
-    states = line.states()
+    states = client.states()
     first = next(states)  # errors of the connection appear before the screen is switched
     with until_interrupted():
         sys.stdout.write(ENTER)

@@ -29,12 +29,12 @@ def made_to_ask(
     """Return the pool's settings with every agent in ask mode that has one and whose operator did not choose
     otherwise."""
     said = said_by_operator(settings, models)
-    asking = {
+    can_ask = {
         name: replace(each, approval=Approval.ASK)
         for name, each in wanted.providers.items()
         if name not in said and Approval.ASK in providers[name].approvals
     }
-    return replace(wanted, providers={**wanted.providers, **asking})
+    return replace(wanted, providers={**wanted.providers, **can_ask})
 
 
 def said_by_operator(settings: Settings, models: Models) -> frozenset[str]:
@@ -52,13 +52,13 @@ def permits_of(
         called, slash, model = models.aliases.get(pattern, pattern).partition("/")
         rules[f"{models.providers.get(called, called)}{slash}{model}"] = PermissionRule(word)
     said = said_by_operator(settings, models)
-    asking = frozenset(
+    can_ask = frozenset(
         name
         for name, each in wanted.providers.items()
         if each.approval is not Approval.AUTO and (name in said or PermissionRule.DENY in providers[name].levels)
     )
     return PermissionRules(
-        PermissionRule(settings.pool.permissions), rules, settings.pool.permission_deadline, asking=asking
+        PermissionRule(settings.pool.permissions), rules, settings.pool.permission_deadline, can_ask=can_ask
     )
 
 
@@ -75,8 +75,8 @@ def check_levels(settings: Settings, models: Models, permits: PermissionRules) -
 
 def notes(settings: Settings, models: Models, permits: PermissionRules) -> list[str]:
     """Return what an operator should know about the levels in force, one line per fact."""
-    said = {"permissions": permits.house.value, **{name: rule.value for name, rule in permits.models.items()}}
-    lines = [", ".join(f"{name}: {word}" for name, word in said.items()) + f" ({MEANINGS[permits.house]})"]
+    said = {"permissions": permits.default.value, **{name: rule.value for name, rule in permits.models.items()}}
+    lines = [", ".join(f"{name}: {word}" for name, word in said.items()) + f" ({MEANINGS[permits.default]})"]
     keys = [key.permissions for key in settings.auth.keys]
     if "allow" in (settings.pool.permissions, *settings.pool.model_permissions.values(), *keys):
         lines.append('"allow" is an old name of a permission level: write "auto"')

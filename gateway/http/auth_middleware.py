@@ -36,7 +36,7 @@ JSON = re.compile(r"application/(?:json|[\w.-]+\+json)\s*(?:;.*)?", re.IGNORECAS
 METERED = frozenset({"POST"})
 CANCEL = re.compile(r"/v1/responses/[^/]+/cancel")
 """`/cancel` is exempt from the concurrency limit: a key at its limit must be able to stop one of its turns."""
-LOOKS_PER_MINUTE = 6000
+READS_PER_MINUTE = 6000
 """The least number of requests per minute that prompt no agent, for every key, however low its `per_minute` is."""
 FACE = re.compile(r"/v1/sessions/[\s\S]*/messages")
 OPENAI = frozenset({"/v1/responses", "/v1/chat/completions"})
@@ -66,7 +66,7 @@ Headers = dict[bytes, bytes]
 class LoginCheck(Protocol):
     """The sign-in of people who send no key."""
 
-    def guest(self, scope: Scope, headers: Headers) -> Caller | None:
+    def caller_of_cookie(self, scope: Scope, headers: Headers) -> Caller | None:
         """Return the caller that a cookie names; None if it names none, or the request does not come from a page of
         ours."""
 
@@ -81,14 +81,14 @@ class AuthMiddleware:
         self,
         app: ASGIApp,
         *,
-        ring: KeySource,
+        keys: KeySource,
         allowed_hosts: Sequence[str],
         cors_origins: Sequence[str],
         body_limit: int,
         body_timeout: float,
         body_values: int = VALUES,
         clock: Callable[[], float],
-        entrance: LoginCheck | None = None,
+        login: LoginCheck | None = None,
         scrape_token: str | None = None,
         commanded: bool = False,
         forms: Collection[str] | None = None,
@@ -97,9 +97,9 @@ class AuthMiddleware:
         route. `commanded`: whether slash commands work on the OpenAI API. `forms`: paths that accept a form of our own
         pages; None: no browser can reach this listener, and a body need not declare its type."""
         self._app = app
-        self._entrance = entrance
+        self._login = login
         self._scraper = None if scrape_token is None else digest(scrape_token)
-        self._ring = ring
+        self._keys = keys
         self._hosts = host_names(allowed_hosts)
         self._origins = frozenset(cors_origins)
         self._body_limit = body_limit
@@ -107,7 +107,7 @@ class AuthMiddleware:
         self._body_values = body_values
         self._clock = clock
         self._limits = CallerLimits()
-        self._looks = CallerLimits(at_least=LOOKS_PER_MINUTE)
+        self._read_limits = CallerLimits(at_least=READS_PER_MINUTE)
         self._forms = forms
         self._commanded = commanded
 
@@ -127,8 +127,8 @@ class AuthMiddleware:
         try:
             caller = self._admit(scope, headers, origin)
         except ApiError as error:
-            entrance = None if self._ring.open else self._entrance
-            refused = reply(error) if entrance is None else entrance.turned_away(scope, error)
+            login = None if self._keys.open else self._login
+            refused = reply(error) if login is None else login.turned_away(scope, error)
             await refused(scope, self._bounded(receive), outward)
             return
         await self._serve(scope, self._bounded(receive), outward, caller)
@@ -137,7 +137,7 @@ class AuthMiddleware:
         place = RequestSlot(self._limits, caller, self._clock())
         scope["state"] = {**scope.get("state", {}), "caller": caller, "place": place}
         if scope["method"] not in METERED or CANCEL.fullmatch(scope["path"]):
-            await self._look(scope, receive, send, caller)
+            await self._serve_read(scope, receive, send, caller)
             return
         try:
             if not self._may_command(scope["path"]):
@@ -152,11 +152,11 @@ class AuthMiddleware:
         finally:
             place.give_back()
 
-    async def _look(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
+    async def _serve_read(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
         """Pass on a request that prompts no agent, metered by its own budget."""
         try:
             if scope["path"] not in UNMETERED:
-                self._looks.spend(caller, self._clock())
+                self._read_limits.spend(caller, self._clock())
         except TooManyRequests as error:
             await reply(error)(scope, receive, send)
             return
@@ -171,17 +171,17 @@ class AuthMiddleware:
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._body_limit:
             raise BodyTooLarge(self._body_limit)
-        if self._ring.open:
+        if self._keys.open:
             self._check_page(scope, headers, origin)
         if scope["path"] == SCRAPED and self._scraper is not None:
             self._check_scraper(headers)
-            return self._ring.anyone
-        if self._ring.open or scope["path"] in OPEN_PATHS:
-            return self._ring.anyone
+            return self._keys.anyone
+        if self._keys.open or scope["path"] in OPEN_PATHS:
+            return self._keys.anyone
         key = key_in(headers)
-        caller = self._ring.caller(key) if key else None
-        if self._entrance is not None and b"authorization" not in headers:
-            caller = self._entrance.guest(scope, headers)
+        caller = self._keys.caller(key) if key else None
+        if self._login is not None and b"authorization" not in headers:
+            caller = self._login.caller_of_cookie(scope, headers)
         if caller is None:
             raise ApiError(401, WRONG_KEY, code="invalid_api_key")
         return caller

@@ -65,7 +65,7 @@ class Measure:
         self.seen = 0
         self._limit = limit
         self._values = values
-        self._tally = ValueTally(values)
+        self._value_tally = ValueTally(values)
         self._uncounted: list[bytes] = []
         """Pieces whose values are not counted: as long as the body has fewer bytes than values are allowed, it needs no
         count."""
@@ -79,7 +79,7 @@ class Measure:
         if self.seen <= self._values:
             return
         pieces, self._uncounted = self._uncounted, []
-        if not all(map(self._tally.add, pieces)):
+        if not all(map(self._value_tally.add, pieces)):
             raise TooManyValues(self._values)
 
 

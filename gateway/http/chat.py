@@ -9,7 +9,7 @@ from starlette.responses import Response
 from ostler.gateway.http.answers import SESSION_HEADER, caller_of, document, place_of, stays
 from ostler.gateway.http.body import read_json
 from ostler.gateway.http.chat_body import ChatBody, as_response_body, chat_body
-from ostler.gateway.http.chat_writer import ChatWriter, told_again
+from ostler.gateway.http.chat_writer import ChatWriter, replayed
 from ostler.gateway.http.errors import of_outcome, reply
 from ostler.gateway.http.feed import Feed
 from ostler.gateway.http.idempotency import NAMING, Held, IdempotentAnswers, Repeat, session_of, whole
@@ -25,11 +25,11 @@ from ostler.gateway.turns.turn import Turn
 class ChatCompletions:
     """The route of /v1/chat/completions. One per gateway."""
 
-    def __init__(self, sessions: Sessions, intake: RequestPreparer, repeats: IdempotentAnswers) -> None:
+    def __init__(self, sessions: Sessions, preparer: RequestPreparer, repeats: IdempotentAnswers) -> None:
         self._sessions = sessions
-        self._intake = intake
+        self._preparer = preparer
         self._repeats = repeats
-        self._settings = sessions.house.settings
+        self._settings = sessions.deps.settings
 
     async def create(self, request: Request) -> Response:
         """Serve POST /v1/chat/completions: answer one turn, whole or as a stream."""
@@ -38,7 +38,7 @@ class ChatCompletions:
         caller = caller_of(request)
         staying = stays(request, self._settings.on_disconnect)
         named = as_response_body(body, request.headers.get(NAMING))
-        if self._intake.asks(named):
+        if self._preparer.asks(named):
             place_of(request).take()
         repeat = await self._repeats.read(request, caller.name)
         known = None if repeat is None else await self._repeats.begin(repeat, request)
@@ -46,9 +46,9 @@ class ChatCompletions:
             return self._again(known, body)
         with self._repeats.beginning(repeat):
             self._sessions.check_open()
-            prepared = await self._intake.prepare(named, caller, resends=True)
+            prepared = await self._preparer.prepare(named, caller, resends=True)
             writer = self._writer(prepared, body, repeat)
-            turn = self._intake.begin(prepared, writer.id, writer)
+            turn = self._preparer.begin(prepared, writer.id, writer)
         if writer.feed is not None:
             if repeat is not None:
                 self._repeats.hold(repeat, writer.feed, prepared.session_id, turn)
@@ -65,27 +65,27 @@ class ChatCompletions:
             return self._stream(known.feed, known.session_id, None)
         if not body.stream:
             return whole(known)
-        told = told_again(known.status, orjson.loads(known.body), include_usage=wants_usage(body))
+        told = replayed(known.status, orjson.loads(known.body), include_usage=wants_usage(body))
         return self._stream(told, session_of(known), None)
 
     def _stream(self, feed: Feed, session_id: str | None, turn: Turn | None) -> Response:
         return EventStream(feed, 0, self._settings.keepalive, session_id=session_id, turn=turn)
 
     def _writer(self, prepared: Prepared, body: ChatBody, repeat: Repeat | None) -> ChatWriter:
-        house, session_id = self._sessions.house, prepared.session_id
-        answer_id = house.ids.make("chatcmpl")
+        deps, session_id = self._sessions.deps, prepared.session_id
+        answer_id = deps.ids.make("chatcmpl")
         return ChatWriter(
             answer_id,
-            int(house.wall()),
+            int(deps.wall()),
             prepared.model,
             session_id=session_id,
             read=prepared.size,
             feed=Feed() if body.stream else None,
             include_usage=wants_usage(body),
-            said=lambda text: self._intake.learn(prepared, answer_id, text),
+            said=lambda text: self._preparer.learn(prepared, answer_id, text),
             answer=None
             if repeat is None
-            else lambda status, kept: repeat.record(kept, session_id, house.wall(), status),
+            else lambda status, kept: repeat.record(kept, session_id, deps.wall(), status),
             ended=None if repeat is None else partial(self._repeats.end, repeat),
         )
 

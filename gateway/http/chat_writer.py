@@ -49,11 +49,11 @@ class ChatWriter:
         self._said = said
         self._answer = answer
         self._ended = ended
-        self._heard = False
+        self._agent_spoke = False
         self._texts: list[str] = []
         self._calls: list[JsonObject] = []
         self._usage: Usage | None = None
-        self._moulds: dict[str, FrameTemplate] = {}
+        self._templates: dict[str, FrameTemplate] = {}
         """Templates by the field of the message that the text belongs to."""
 
     def begin(self) -> ResponseRecord | None:
@@ -66,13 +66,13 @@ class ChatWriter:
 
     def take(self, event: TurnEvent) -> None:
         """Write one event of the agent as a chunk."""
-        self._heard = True
+        self._agent_spoke = True
         match event:
             case Text(text=text):
                 self._texts.append(text)
-                self._pour("content", text)
+                self._append_delta("content", text)
             case Thought(text=text):
-                self._pour("reasoning_content", text)
+                self._append_delta("reasoning_content", text)
             case Usage():
                 self._usage = event
             case _:
@@ -108,7 +108,7 @@ class ChatWriter:
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._counts()}
 
     def _kept(self, outcome: TurnOutcome) -> IdempotencyRecord | None:
-        if self._answer is None or not is_answer(outcome, heard=self._heard):
+        if self._answer is None or not is_answer(outcome, agent_spoke=self._agent_spoke):
             return None
         if outcome.status is not TurnStatus.FAILED:
             return self._answer(200, self.document())
@@ -140,12 +140,12 @@ class ChatWriter:
         }
         return {**counts, "estimated": True} if "estimated" in usage else counts
 
-    def _pour(self, name: str, piece: str) -> None:
+    def _append_delta(self, name: str, piece: str) -> None:
         if self.feed is None:
             return
-        if name not in self._moulds:
-            self._moulds[name] = chunks_of(self._whole(delta_of({name: ""})), name)
-        self.feed.append_delta(self._moulds[name], piece)
+        if name not in self._templates:
+            self._templates[name] = chunks_of(self._whole(delta_of({name: ""})), name)
+        self.feed.append_delta(self._templates[name], piece)
 
     def _chunk(self, delta: JsonObject, reason: str | None = None) -> None:
         self._frame(delta_of(delta, reason))
@@ -162,7 +162,7 @@ class ChatWriter:
             self.feed.write(frame)
 
 
-def told_again(status: int, document: JsonObject, *, include_usage: bool) -> Feed:
+def replayed(status: int, document: JsonObject, *, include_usage: bool) -> Feed:
     """Return the stream of a stored completion: the same text in fewer chunks."""
     feed = Feed()
     if status != 200:

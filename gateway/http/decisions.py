@@ -36,7 +36,7 @@ class PermissionAnswers:
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self._store = sessions.house.store
+        self._store = sessions.deps.store
 
     async def check(self, outputs: Sequence[CallOutput], owner: str) -> None:
         """Raise `Settled` if one of the decisions comes too late. Unknown requests are left to other checks."""

@@ -33,13 +33,13 @@ class Chunks:
         write_chunk(self._cycle, frames)
 
 
-def lay_road(cycle: RequestResponseCycle) -> None:
+def offer_fast_path(cycle: RequestResponseCycle) -> None:
     """Store the way from a request to its answer in the request's scope."""
     cycle.scope["extensions"] = {CYCLE: {"cycle": ref(cycle)}}
 
 
-def road_in(scope: Scope) -> Chunks | None:
+def fast_path_of(scope: Scope) -> Chunks | None:
     """Return the fast path of a request; None if the server does not provide one."""
-    laid = scope.get("extensions", {}).get(CYCLE)
-    cycle = None if laid is None else laid["cycle"]()
+    offered = scope.get("extensions", {}).get(CYCLE)
+    cycle = None if offered is None else offered["cycle"]()
     return None if cycle is None else Chunks(cycle)

@@ -40,8 +40,8 @@ class Feed:
     def __init__(self) -> None:
         self._events: list[bytes | str] = []
         """Frames, and pieces of text that become frames when a reader takes them."""
-        self._moulds: list[FrameTemplate] = []
-        self._poured: list[int] = []
+        self._templates: list[FrameTemplate] = []
+        self._first_pieces: list[int] = []
         """The number of the first piece that each template applies to."""
         self._readers: set[Reader] = set()
         self.size = 0
@@ -56,11 +56,11 @@ class Feed:
         self.size += len(frame)
         self._wake()
 
-    def append_delta(self, mould: FrameTemplate, piece: str) -> None:
+    def append_delta(self, template: FrameTemplate, piece: str) -> None:
         """Append one event that is the next piece of a text; the template makes its frame later."""
-        if not self._moulds or self._moulds[-1] is not mould:
-            self._moulds.append(mould)
-            self._poured.append(len(self._events))
+        if not self._templates or self._templates[-1] is not template:
+            self._templates.append(template)
+            self._first_pieces.append(len(self._events))
         self._events.append(piece)
         self.size += PIECE + len(piece)
         self._wake()
@@ -94,7 +94,7 @@ class Feed:
         """Return the next frames from this position, at most `AT_ONCE`."""
         events = self._events[place : place + AT_ONCE]
         return [
-            event if isinstance(event, bytes) else self._mould(number)(number, event)
+            event if isinstance(event, bytes) else self._template(number)(number, event)
             for number, event in enumerate(events, place)
         ]
 
@@ -106,8 +106,8 @@ class Feed:
         """Stop waking this reader. Idempotent."""
         self._readers.discard(reader)
 
-    def _mould(self, number: int) -> FrameTemplate:
-        return self._moulds[bisect_right(self._poured, number) - 1]
+    def _template(self, number: int) -> FrameTemplate:
+        return self._templates[bisect_right(self._first_pieces, number) - 1]
 
     def _wake(self) -> None:
         for reader in self._readers:
@@ -118,7 +118,7 @@ class Reader:
     """Reads a feed for one client. It waits with one bare future and one timer that checks periodically: a timer for
     each slow delta would be a large part of the cost of a delta.
 
-    With a fast path in `road`, events that arrive while the iterator waits are sent there and not yielded.
+    With a fast path in `fast_path`, events that arrive while the iterator waits are sent there and not yielded.
     """
 
     def __init__(self, feed: Feed, place: int, patience: float) -> None:
@@ -130,7 +130,7 @@ class Reader:
         self._since = 0.0
         self._called = False
         """Whether `_send` is scheduled."""
-        self.road: FastPath | None = None
+        self.fast_path: FastPath | None = None
 
     def __aiter__(self) -> Self:
         return self
@@ -152,9 +152,9 @@ class Reader:
         waiter = self._waiter
         if waiter is None or waiter.done() or self._called:
             return
-        if news and self.road is not None:
+        if news and self.fast_path is not None:
             self._called = True
-            waiter.get_loop().call_soon(self._send, self.road, waiter)
+            waiter.get_loop().call_soon(self._send, self.fast_path, waiter)
         else:
             waiter.set_result(news)
 
@@ -164,19 +164,19 @@ class Reader:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self.road = None
+        self.fast_path = None
 
     async def _news(self) -> bool:
         """Wait for more events; False if none came within `patience`."""
         loop = asyncio.get_running_loop()
         if self._timer is None:
             self._feed.join(self)
-            self._timer = loop.call_later(self._patience, self._look)
+            self._timer = loop.call_later(self._patience, self._check_patience)
         self._since = loop.time()
         self._waiter = loop.create_future()
         return await self._waiter
 
-    def _send(self, road: FastPath, waiter: "asyncio.Future[bool]") -> None:
+    def _send(self, fast_path: FastPath, waiter: "asyncio.Future[bool]") -> None:
         """Send the new events by the fast path, or wake the iterator to do it. If sending raises, the iterator is woken
         too, so that the error is raised there."""
         self._called = False
@@ -184,10 +184,10 @@ class Reader:
             return
         sent = False
         try:
-            if road.free() and not self._feed.closed:
+            if fast_path.free() and not self._feed.closed:
                 frames = self._feed.since(self._place)
                 if piece := frames[0] if len(frames) == 1 else b"".join(frames):
-                    road.carry(piece)
+                    fast_path.carry(piece)
                 self._place += len(frames)
                 self._since = waiter.get_loop().time()
                 sent = len(frames) < AT_ONCE
@@ -195,13 +195,13 @@ class Reader:
             if not sent:
                 waiter.set_result(True)
 
-    def _look(self) -> None:
+    def _check_patience(self) -> None:
         loop = asyncio.get_running_loop()
         left = self._since + self._patience - loop.time()
         if left <= 0:
             self.wake(False)
             left = self._patience
-        self._timer = loop.call_later(left, self._look)
+        self._timer = loop.call_later(left, self._check_patience)
 
 
 class Feeds:

@@ -40,10 +40,10 @@ def chunks_of(document: JsonObject, name: str) -> FrameTemplate:
     """Return a template for `chunk` of the document, in which `name` occurs once with an empty text."""
     before, after = around(document, name)
 
-    def cast(number: int, piece: str) -> bytes:  # noqa: ARG001 - chunks have no number
+    def render(number: int, piece: str) -> bytes:  # noqa: ARG001 - chunks have no number
         return b"data: %b%b%b\n\n" % (before, orjson.dumps(piece), after)
 
-    return cast
+    return render
 
 
 def around(document: JsonObject, name: str) -> tuple[bytes, bytes]:

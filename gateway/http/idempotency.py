@@ -153,9 +153,9 @@ def check_same(fingerprint: str, repeat: Repeat) -> None:
         raise ApiError(422, "this Idempotency-Key was used for another request", code="idempotency_key_reused")
 
 
-def is_answer(outcome: TurnOutcome, *, heard: bool) -> bool:
+def is_answer(outcome: TurnOutcome, *, agent_spoke: bool) -> bool:
     """Whether this end is the answer for every request with its key."""
-    return outcome.status is TurnStatus.COMPLETED or heard
+    return outcome.status is TurnStatus.COMPLETED or agent_spoke
 
 
 def whole(known: IdempotencyRecord) -> Response:

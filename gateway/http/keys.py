@@ -16,36 +16,36 @@ log = logging.getLogger(__name__)
 class Keys:
     """A `KeyRing` that can be replaced."""
 
-    def __init__(self, ring: KeyRing) -> None:
-        self._ring = ring
+    def __init__(self, current: KeyRing) -> None:
+        self._current = current
 
     @property
     def open(self) -> bool:
         """Whether requests need no key."""
-        return self._ring.open
+        return self._current.open
 
     @property
     def anyone(self) -> Caller:
         """The caller of requests without a key, where none is needed."""
-        return self._ring.anyone
+        return self._current.anyone
 
     def caller(self, key: str) -> Caller | None:
         """The caller with this key."""
-        return self._ring.caller(key)
+        return self._current.caller(key)
 
     def holder(self, given: bytes) -> Caller | None:
         """The caller, by the digest of the key."""
-        return self._ring.holder(given)
+        return self._current.holder(given)
 
     def require_keys(self, fresh: KeyRing) -> None:
         """Raise `ConfigError` where there would be no keys any more."""
-        if fresh.open and not self._ring.open:
+        if fresh.open and not self._current.open:
             raise ConfigError("auth", "there are no keys any more; restart to serve without keys")
 
     def replace(self, fresh: KeyRing) -> None:
         """Admit the holders of these keys from now on."""
-        before, now = dict(self._ring.entries), dict(fresh.entries)
-        self._ring = fresh
+        before, now = dict(self._current.entries), dict(fresh.entries)
+        self._current = fresh
         changed = sum(before[key] != now[key] for key in before.keys() & now.keys())
         told = len(now), len(now.keys() - before.keys()), len(before.keys() - now.keys()), changed
         log.info("the keys were read again: %d are in force, %d new, %d gone, %d changed", *told)

@@ -22,7 +22,7 @@ from ostler.bridge.channels.uvicorn_internals import STATUS_LINE, HttpConnection
 from ostler.gateway.http.auth_middleware import HEADERS
 from ostler.gateway.http.connections import ConnectionPhase, Connections, TooManyConnections
 from ostler.gateway.http.errors import envelope
-from ostler.gateway.http.fast_path import lay_road
+from ostler.gateway.http.fast_path import offer_fast_path
 from ostler.gateway.model.api_error import ApiError
 from ostler.wire.portions import LoopShare
 
@@ -198,7 +198,7 @@ class JsonHttp(HttpConnection):
 
     def request_begins(self, cycle: RequestResponseCycle) -> None:
         """The answering of this request begins."""
-        lay_road(cycle)
+        offer_fast_path(cycle)
         self.answered = cycle
 
     def on_body(self, body: bytes) -> None:

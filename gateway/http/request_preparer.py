@@ -59,7 +59,7 @@ class Prepared:
     """The session whose parked turn waits for these results."""
     reply: str | None = None
     """The reply of a slash command; the agent is not prompted."""
-    told: tuple[Entry, ...] | None = None
+    conversation: tuple[Entry, ...] | None = None
     """The whole conversation up to the answer, if the client sends it with each request."""
     place: tuple[Session, Reserved] | None = None
     """The reserved place in which the turn must run."""
@@ -96,11 +96,11 @@ class RequestPreparer:
         self._finder = finder
         self._decisions = PermissionAnswers(sessions)
         self._places = places
-        self._ids = sessions.house.ids
+        self._ids = sessions.deps.ids
 
     def check_counts(self, body: ResponseBody) -> None:
         """Refuse too many items, before any other work on them."""
-        limit = self._sessions.house.settings.items_max
+        limit = self._sessions.deps.settings.items_max
         check_count(body.input, limit)
         check_count(body.conversation_history, limit, "conversation_history")
 
@@ -115,7 +115,7 @@ class RequestPreparer:
         answer a permission request.
         """
         check(body)
-        given = await resolved(body.input, self._sessions.house.store, caller.name)
+        given = await resolved(body.input, self._sessions.deps.store, caller.name)
         target = await self._finder.find(body, caller.name)
         said = read_input(given, self._ids.make, await self._taken(given, target))
         obeyed = await self._slash.obey(said.parts, target, caller) if self._slash is not None else None
@@ -131,14 +131,14 @@ class RequestPreparer:
         model = body.model or (target.session.model if target.session else None) or self._places.models.default
         cwd = (body.metadata or {}).get("cwd") or (target.session.cwd if target.session else None)
         key = await self._places.key(model, cwd, caller)
-        wish, kept = (body.metadata or {}).get(PERMISSIONS), target.kept(PERMISSIONS)
-        rule = self._places.rule(key, caller, wish, kept)
+        requested, kept = (body.metadata or {}).get(PERMISSIONS), target.kept(PERMISSIONS)
+        rule = self._places.rule(key, caller, requested, kept)
         ask = replace(self._ask(body, said, key), hands_over=True, rule=rule, named=tuple(known.items()))
         if resends and rule is PermissionRule.ASK:
             ask = replace(ask, rule=PermissionRule.DENY)
         items = tuple(input_items(said))
-        told = whole(said) if stateless(body) else None
-        prepared = Prepared(body, caller, model, waiting or "", target.slug, items, ask, told=told)
+        conversation = whole(said) if stateless(body) else None
+        prepared = Prepared(body, caller, model, waiting or "", target.slug, items, ask, conversation=conversation)
         if waiting is not None:
             return replace(prepared, outputs=tuple(said.outputs), resumes=waiting)
         warm = await self._warm(prepared, said)
@@ -149,7 +149,7 @@ class RequestPreparer:
             session.check_room()
         await self._decisions.claim(said.outputs, caller.name)
         store = body.store is not False
-        kind: JsonObject = {} if wish is None else {PERMISSIONS: wish}
+        kind: JsonObject = {} if requested is None else {PERMISSIONS: requested}
         if not store and target.session is None:
             kind |= {UNSTORED: False}
         opened = await self._finder.open(target, key, caller.name, keep_slug=store, metadata=kind)
@@ -159,7 +159,7 @@ class RequestPreparer:
         """Return the ids that the client gave to items and that the conversation has already: the client sends old
         items again."""
         ids = named(given)
-        known = self._sessions.house.store.known_items
+        known = self._sessions.deps.store.known_items
         return await known(target.session.id, ids) if ids and target.session is not None else ()
 
     def _obeyed(
@@ -174,7 +174,7 @@ class RequestPreparer:
     async def _warm(self, prepared: Prepared, said: InputConversation) -> Prepared | None:
         """Continue in the session that has exactly the resent conversation, if there is one that has not continued
         since."""
-        if prepared.told is None or not said.entries or not said.question:
+        if prepared.conversation is None or not said.entries or not said.question:
             return None
         owner, digest = prepared.caller.name, digest_of(seed(prepared.ask), said.entries)
         held = self._prefixes.find(owner, digest)
@@ -188,8 +188,8 @@ class RequestPreparer:
 
     def learn(self, prepared: Prepared, answer_id: str, answer: str) -> None:
         """Record the conversation with its answer, for the client's next request."""
-        if prepared.told is not None:
-            entries = [*prepared.told, (str(Role.ASSISTANT), answer, {})]
+        if prepared.conversation is not None:
+            entries = [*prepared.conversation, (str(Role.ASSISTANT), answer, {})]
             held = ConversationEnd(prepared.session_id, answer_id)
             self._prefixes.learn(prepared.caller.name, digest_of(seed(prepared.ask), entries), held)
 
@@ -198,7 +198,7 @@ class RequestPreparer:
     ) -> ResponseWriter:
         """Return the sink that writes the answer."""
         body, ask = prepared.body, prepared.ask
-        wall = self._sessions.house.wall
+        wall = self._sessions.deps.wall
         answer_id = self._ids.make("resp")
         heading = Heading(
             answer_id,
@@ -230,7 +230,7 @@ class RequestPreparer:
         """Start the turn in its session, or resume the parked one."""
         ask = prepared.ask
         if prepared.reply is not None:
-            return self._recite(prepared, prepared.reply, turn_id, writer)
+            return self._start_reply(prepared, prepared.reply, turn_id, writer)
         if prepared.resumes is not None:
             turn = self._sessions.resume(prepared.resumes, writer, list(prepared.outputs), turn_id)
             if turn is not None:
@@ -247,17 +247,17 @@ class RequestPreparer:
             session.fill(place, None)
             raise
 
-    def _recite(self, prepared: Prepared, reply: str, turn_id: str, writer: AnswerSink) -> Turn:
+    def _start_reply(self, prepared: Prepared, reply: str, turn_id: str, writer: AnswerSink) -> Turn:
         """Return a turn without an agent, whose answer is the reply of a command."""
-        house = self._sessions.house
-        turn = Turn(turn_id, prepared.ask, writer, TurnTimings(house.clock))
-        work = write_down(house.store, turn, prepared.session_id, prepared.caller.name, reply)
-        house.crew.start(work, f"reply {turn_id}")
+        deps = self._sessions.deps
+        turn = Turn(turn_id, prepared.ask, writer, TurnTimings(deps.clock))
+        work = write_down(deps.store, turn, prepared.session_id, prepared.caller.name, reply)
+        deps.tasks.start(work, f"reply {turn_id}")
         return turn
 
     def _ask(self, body: ResponseBody, said: InputConversation, key: TransportKey) -> Ask:
         functions = functions_of(body.tools, body.tool_choice)
-        told = [text for text in (body.instructions, *said.instructions) if text]
+        instructions = [text for text in (body.instructions, *said.instructions) if text]
         parts: tuple[PromptPart, ...] = tuple(said.parts)
         history: tuple[HistoryLine, ...] | None = None
         if body.conversation_history is not None:
@@ -269,7 +269,7 @@ class RequestPreparer:
             tuple(said.question),
             tuple(said.entries),
             history,
-            "\n\n".join(told) or None,
+            "\n\n".join(instructions) or None,
             functions.definitions,
             "\n".join(hint for hint in (functions.hint, format_hint(body)) if hint),
             body.parallel_tool_calls is not False,
@@ -291,7 +291,7 @@ class RequestPreparer:
         """Check that each result belongs to a call in this request, or to a call of the stored conversation without a
         result. Return the function names of the latter by call id."""
         asked = named_calls(said)
-        store, session = self._sessions.house.store, target.session
+        store, session = self._sessions.deps.store, target.session
         calls = [] if session is None else await store.parked(session.id, waiting=False)
         known = {call.call_id: call for call in calls if call.call_id not in asked}
         for output in said.outputs:
@@ -308,8 +308,8 @@ class RequestPreparer:
 
     async def _explain(self, call_id: str, target: Target) -> NoReturn:
         """Raise why a result is refused: its call has one already, belongs to another conversation, or is unknown."""
-        call = await self._sessions.house.store.parked_call(call_id) if target.session is None else None
-        session = None if call is None else await self._sessions.house.store.get_session(call.session_id)
+        call = await self._sessions.deps.store.parked_call(call_id) if target.session is None else None
+        session = None if call is None else await self._sessions.deps.store.get_session(call.session_id)
         if call is not None and session is not None and (session.owner or "") == target.owner:
             if call.state == ParkState.ANSWERED:
                 raise CallsAnswered([call_id])

@@ -59,23 +59,23 @@ class ResponseRoutes:
     """The routes of /v1/responses. One per gateway."""
 
     def __init__(
-        self, sessions: Sessions, intake: RequestPreparer, feeds: Feeds, repeats: IdempotentAnswers, eraser: Eraser
+        self, sessions: Sessions, preparer: RequestPreparer, feeds: Feeds, repeats: IdempotentAnswers, eraser: Eraser
     ) -> None:
         self._sessions = sessions
         self._eraser = eraser
-        self._intake = intake
+        self._preparer = preparer
         self._feeds = feeds
         self._repeats = repeats
         self._live = Live()
-        self._store = sessions.house.store
-        self._settings = sessions.house.settings
+        self._store = sessions.deps.store
+        self._settings = sessions.deps.settings
 
     async def create(self, request: Request) -> Response:
         """Serve POST /v1/responses: answer as a document, as a stream, or in the background."""
         caller = caller_of(request)
         body = response_body(await read_json(request))
-        self._intake.check_counts(body)
-        if self._intake.asks(body):
+        self._preparer.check_counts(body)
+        if self._preparer.asks(body):
             place_of(request).take()
         repeat = await self._repeats.read(request, caller.name)
         known = None if repeat is None else await self._repeats.begin(repeat, request)
@@ -132,10 +132,12 @@ class ResponseRoutes:
     async def _start(self, request: Request, body: ResponseBody, caller: Caller, repeat: Repeat | None) -> Response:
         self._sessions.check_open()
         staying = bool(body.background) or stays(request, self._settings.on_disconnect)
-        prepared = await self._intake.prepare(body, caller)
+        prepared = await self._preparer.prepare(body, caller)
         feed = Feed() if body.stream or body.background else None
-        writer = self._intake.writer(prepared, feed, None if body.background else repeat, partial(self._ended, repeat))
-        turn = self._intake.begin(prepared, writer.id, writer)
+        writer = self._preparer.writer(
+            prepared, feed, None if body.background else repeat, partial(self._ended, repeat)
+        )
+        turn = self._preparer.begin(prepared, writer.id, writer)
         turn.receipt = bool(body.background)
         self._live.turns[writer.id] = (caller.name, turn)
         if feed is None:
@@ -164,7 +166,7 @@ class ResponseRoutes:
         writer.queue()
         record = writer.record()
         answer = document(writer.document, writer.session_id)
-        now = self._sessions.house.wall()
+        now = self._sessions.deps.wall()
         known = None if repeat is None else repeat.record(writer.document, writer.session_id, now)
         if record is not None:
             await self._store.save_response(record)
@@ -186,7 +188,7 @@ class ResponseRoutes:
     def _whole(self, writer: ResponseWriter) -> Response:
         """Return the complete response, or the error of a failed turn whose agent sent no event."""
         outcome = writer.outcome
-        if outcome is not None and outcome.status is TurnStatus.FAILED and not writer.heard:
+        if outcome is not None and outcome.status is TurnStatus.FAILED and not writer.agent_spoke:
             return reply(of_outcome(outcome), {SESSION_HEADER: writer.session_id})
         return document(writer.document, writer.session_id)
 

@@ -20,8 +20,8 @@ class SessionFeed:
         """Write the next event of the stream."""
         if self.feed is None:
             return
-        if mould := TEXTS.get(what):
-            self.feed.append_delta(mould, fields["text"])
+        if template := TEXTS.get(what):
+            self.feed.append_delta(template, fields["text"])
         else:
             self.feed.write(frame(PREFIX + what, self._number, payload(what, fields)))
         self._number += 1
@@ -54,7 +54,7 @@ class Answers:
         return nothing
 
 
-def told_again(message: JsonObject) -> Feed:
+def replayed(message: JsonObject) -> Feed:
     """Return the stream of a stored answer: the same text in one piece."""
     feed = Feed()
     teller = SessionFeed(feed)

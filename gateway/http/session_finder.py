@@ -86,8 +86,8 @@ class SessionFinder:
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self._store = sessions.house.store
-        self._ids = sessions.house.ids
+        self._store = sessions.deps.store
+        self._ids = sessions.deps.ids
 
     async def find(self, body: ResponseBody, owner: str) -> Target:
         """Return where this request leads. Writes nothing."""

@@ -35,7 +35,7 @@ from ostler.gateway.http.body import read_json
 from ostler.gateway.http.errors import invalid, missing, of_outcome, reply
 from ostler.gateway.http.feed import Feed
 from ostler.gateway.http.idempotency import Held, IdempotentAnswers, Repeat, is_answer, session_of, whole
-from ostler.gateway.http.session_feed import Answers, SessionFeed, message_document, told_again
+from ostler.gateway.http.session_feed import Answers, SessionFeed, message_document, replayed
 from ostler.gateway.http.streaming import EventStream
 from ostler.gateway.model.api_error import bad
 from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
@@ -61,15 +61,15 @@ class SessionRoutes:
         self._face = face
         self._repeats = repeats
         self._answers = Answers()
-        self._house = face.hall.sessions.house
-        self._store = self._house.store
+        self._deps = face.chat_deps.sessions.deps
+        self._store = self._deps.store
 
     async def say(self, request: Request) -> Response:
         """Serve POST /v1/sessions/{key}/messages: a message or a slash command."""
         caller = caller_of(request)
         key = checked_key(request.path_params["key"], caller.name)
         body = message_body(await read_json(request))
-        staying = stays(request, self._house.settings.on_disconnect)
+        staying = stays(request, self._deps.settings.on_disconnect)
         if self._face.asks(body.text):
             place_of(request).take()
         repeat = await self._repeats.read(request, caller.name)
@@ -153,8 +153,8 @@ class SessionRoutes:
 
     async def _said(self, said: Notice, listener: SessionFeed, repeat: Repeat | None) -> Response:
         fields = {
-            "id": self._house.ids.make("smsg"),
-            "created_at": int(self._house.wall()),
+            "id": self._deps.ids.make("smsg"),
+            "created_at": int(self._deps.wall()),
             "session_id": said.session_id,
             "status": "completed",
             "text": said.text,
@@ -162,7 +162,7 @@ class SessionRoutes:
         }
         message = message_document(said.kind, fields)
         if repeat is not None:
-            await self._store.remember(repeat.record(message, said.session_id, self._house.wall()))
+            await self._store.remember(repeat.record(message, said.session_id, self._deps.wall()))
             self._repeats.end(repeat)
         if listener.feed is None:
             return document(message, said.session_id)
@@ -172,10 +172,10 @@ class SessionRoutes:
 
     def _kept(self, repeat: Repeat, answer: ChatAnswer) -> IdempotencyRecord | None:
         """Return the record for a repeated message; None if the turn gave no answer."""
-        if not is_answer(answer.outcome or TurnOutcome(TurnStatus.FAILED), heard=answer.heard):
+        if not is_answer(answer.outcome or TurnOutcome(TurnStatus.FAILED), agent_spoke=answer.agent_spoke):
             return None
         document = message_document(CommandKind.ANSWER, answer.document())
-        return repeat.record(document, answer.session_id, self._house.wall())
+        return repeat.record(document, answer.session_id, self._deps.wall())
 
     def _again(self, known: IdempotencyRecord | Held, *, stream: bool) -> Response:
         """Return the first answer again: its stream while it is written, or the stored answer."""
@@ -183,18 +183,18 @@ class SessionRoutes:
             return self._stream(known.feed, known.session_id, None)
         if not stream:
             return whole(known)
-        feed = told_again(orjson.loads(known.body))
+        feed = replayed(orjson.loads(known.body))
         return self._stream(feed, session_of(known), None)
 
     def _whole(self, asked: AnswerStarted) -> Response:
         answer = asked.answer
         outcome = answer.outcome or TurnOutcome(TurnStatus.FAILED)
-        if outcome.status is TurnStatus.FAILED and not answer.heard:
+        if outcome.status is TurnStatus.FAILED and not answer.agent_spoke:
             return reply(of_outcome(outcome), {SESSION_HEADER: asked.session_id})
         return document(message_document(CommandKind.ANSWER, answer.document()), asked.session_id)
 
     def _stream(self, feed: Feed, session_id: str | None, turn: Turn | None) -> Response:
-        return EventStream(feed, 0, self._house.settings.keepalive, session_id=session_id, turn=turn)
+        return EventStream(feed, 0, self._deps.settings.keepalive, session_id=session_id, turn=turn)
 
 
 def message_body(given: Any) -> NewMessageBody:

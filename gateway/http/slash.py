@@ -52,8 +52,8 @@ class Slash:
     """Runs slash commands for the OpenAI API. The composition root makes it once, if commands are enabled."""
 
     commands: Registry
-    hall: ChatDeps
-    lines: KeyedLocks = field(default_factory=KeyedLocks)
+    chat_deps: ChatDeps
+    locks: KeyedLocks = field(default_factory=KeyedLocks)
 
     def asks(self, given: str | Sequence[JsonObject]) -> bool:
         """Whether this input may prompt an agent. A command that prompts none runs even if the concurrency limit is
@@ -69,14 +69,14 @@ class Slash:
         words = called(parts)
         if words is None:
             return None
-        house = self.hall.sessions.house
+        deps = self.chat_deps.sessions.deps
         if await self._forks(target):
             raise bad("a command acts on the end of a conversation: this response is not its latest",
                       "previous_response_id")  # fmt: skip
-        name = target.session.id if target.session is not None else house.ids.make("request")
+        name = target.session.id if target.session is not None else deps.ids.make("request")
         key = SessionKey(caller.name, f"api:{name}" if target.slug is None else f"api:slug:{target.slug}", PLATFORM)
         # One lock for the conversation, whether the request names its slug or a response of it.
-        async with self.lines.stand(target.session.id if target.session is not None else key.stored):
+        async with self.locks.hold(target.session.id if target.session is not None else key.stored):
             present, led = await self._present(target, caller)
             conversation = await self._conversation(key, present, caller)
             reply = await self._run(words, conversation)
@@ -104,13 +104,13 @@ class Slash:
         """Whether the session has continued since the response that the request names."""
         if target.after is None or target.session is None:
             return False
-        finder = SessionFinder(self.hall.sessions)
+        finder = SessionFinder(self.chat_deps.sessions)
         return await finder.way_on(target.session, target.after, joined=True) is not Way.GO_ON
 
     async def _present(self, target: Target, caller: Caller) -> tuple[SessionRecord | None, str | None]:
         """Return the conversation's present session, and the one its slug leads to: an earlier command may have moved
         it."""
-        store = self.hall.sessions.house.store
+        store = self.chat_deps.sessions.deps.store
         row = None if target.slug is None else await store.get_conversation(target.slug, owner=caller.name)
         if row is None or row.session_id is None:
             return target.session, None if target.session is None else target.session.id
@@ -119,8 +119,8 @@ class Slash:
     async def _conversation(self, key: SessionKey, session: SessionRecord | None, caller: Caller) -> ChatConversation:
         """Return the API's conversation as a session key that leads to its session: commands know only session keys."""
         if session is not None:
-            await self.hall.sessions.house.store.set_route(key.stored, session.id, platform=PLATFORM)
-        return ChatConversation(self.hall, key, caller, session, session.id if session else None)
+            await self.chat_deps.sessions.deps.store.set_route(key.stored, session.id, platform=PLATFORM)
+        return ChatConversation(self.chat_deps, key, caller, session, session.id if session else None)
 
 
 def called(parts: Sequence[PromptPart]) -> CommandWords | None:
@@ -130,16 +130,16 @@ def called(parts: Sequence[PromptPart]) -> CommandWords | None:
 
 async def write_down(store: Store, turn: Turn, session_id: str, owner: str, reply: str) -> None:
     """Store a command's reply as an answer; only then tell the client."""
-    scribe = turn.sink
+    sink = turn.sink
     try:
-        scribe.begin()
-        scribe.started()
-        scribe.take(Text(reply))
-        kept = scribe.close(TurnOutcome(TurnStatus.COMPLETED), [])
+        sink.begin()
+        sink.started()
+        sink.take(Text(reply))
+        kept = sink.close(TurnOutcome(TurnStatus.COMPLETED), [])
         await store.commit_turn(TurnCommit(session_id, (), kept.response, kept.slug, owner, (), kept.answer))
     except StoreError as error:
         log.error("the reply %s to a command is not stored: %s", turn.id, error)  # noqa: TRY400 - the error says it all
-        scribe.close(fault(error), [])
+        sink.close(fault(error), [])
     finally:
         turn.over.set()
-    scribe.publish()
+    sink.publish()

@@ -6,7 +6,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from ostler.gateway.http.answers import SESSION_HEADER, SSE
-from ostler.gateway.http.fast_path import road_in
+from ostler.gateway.http.fast_path import fast_path_of
 from ostler.gateway.http.feed import Feed
 from ostler.gateway.model.outcome import StopCause
 from ostler.gateway.turns.turn import Turn
@@ -26,7 +26,7 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Counted here and not in the reader: a generator that is abandoned is finalised at no defined time.
-        self._reader.road = road_in(scope)
+        self._reader.fast_path = fast_path_of(scope)
         try:
             with self._feed.attended():
                 await super().__call__(scope, receive, send)

@@ -46,7 +46,7 @@ class ResponseWriter:
         self.document = resource(heading)
         self.outcome: TurnOutcome | None = None
         self.done = asyncio.Event()
-        self.heard = False
+        self.agent_spoke = False
         """Whether the agent sent any event."""
         self.session_id = session_id
         self.feed = feed
@@ -84,7 +84,7 @@ class ResponseWriter:
 
     def take(self, event: TurnEvent) -> None:
         """Add one event of the agent to the output and the stream."""
-        self.heard = True
+        self.agent_spoke = True
         self._output.take(event)
 
     def close(self, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> StoredAnswer:
@@ -96,7 +96,7 @@ class ResponseWriter:
         usage = usage_of(outcome.usage or self._output.usage, self._read, self._output.written)
         conclude(self.document, outcome, usage, int(self._wall()), redacted(outcome.message))
         record = self.record()
-        repeat = self._repeat if is_answer(outcome, heard=self.heard) else None
+        repeat = self._repeat if is_answer(outcome, agent_spoke=self.agent_spoke) else None
         answer = None if repeat is None else repeat.record(self.document, self.session_id, self._wall())
         return StoredAnswer(self._output.items, record, self._slug if record else None, answer)
 
@@ -151,10 +151,10 @@ class ResponseWriter:
         self._numbers += 1
 
     def _begin_text(self, kind: str, fields: JsonObject) -> Callable[[str], None]:
-        return partial(self._pour, frames_of(kind, fields, "delta"))
+        return partial(self._append_delta, frames_of(kind, fields, "delta"))
 
-    def _pour(self, mould: FrameTemplate, piece: str) -> None:
+    def _append_delta(self, template: FrameTemplate, piece: str) -> None:
         if self.feed is None:
             return
-        self.feed.append_delta(mould, piece)
+        self.feed.append_delta(template, piece)
         self._numbers += 1

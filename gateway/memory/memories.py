@@ -50,7 +50,7 @@ class Memories:
     ) -> None:
         watch = NoMemoryWatch() if watch is None else watch
         self._loops = Loops() if loops is None else loops
-        self._lanes = [
+        self._workers = [
             ProviderWorker(name, provider, watch, clock, self._loops) for name, provider in providers.items()
         ]
         self._clock = clock
@@ -62,11 +62,11 @@ class Memories:
     @property
     def names(self) -> list[str]:
         """The names of the usable providers, in their order."""
-        return [lane.name for lane in self._lanes if lane.usable]
+        return [worker.name for worker in self._workers if worker.usable]
 
     def undone(self) -> dict[str, int]:
         """How many calls each provider has still to process."""
-        return {lane.name: lane.undone for lane in self._lanes}
+        return {worker.name: worker.undone for worker in self._workers}
 
     # --- reports of sessions ---
 
@@ -79,8 +79,10 @@ class Memories:
         user = await self._users.of(session_id)
         deadline = asyncio.get_running_loop().time() + self._settings.prefetch
         async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(lane.prefetch(question, session_id, user, deadline)) for lane in self._lanes]
-        offers = [(lane.name, task.result()) for lane, task in zip(self._lanes, asked, strict=True)]
+            asked = [
+                group.create_task(worker.prefetch(question, session_id, user, deadline)) for worker in self._workers
+            ]
+        offers = [(worker.name, task.result()) for worker, task in zip(self._workers, asked, strict=True)]
         return build_recalled(offers, self._settings.recall_chars)
 
     def turn_ended(self, session_id: str, question: str, answer: str) -> None:
@@ -122,22 +124,22 @@ class Memories:
             return []
         user = await self._users.of(session_id)
         found: dict[str, Tool] = {}
-        for lane in self._lanes:
-            for tool in self._tools_of(lane, session_id, user):
+        for worker in self._workers:
+            for tool in self._tools_of(worker, session_id, user):
                 if tool.name in found:
-                    log.warning("memory %s: its tool %s is left out, the name is taken", lane.name, tool.name)
+                    log.warning("memory %s: its tool %s is left out, the name is taken", worker.name, tool.name)
                 else:
                     found[tool.name] = tool
         return list(found.values())
 
-    def _tools_of(self, lane: ProviderWorker, session_id: str, user: str) -> Sequence[Tool]:
-        if not lane.usable:
+    def _tools_of(self, worker: ProviderWorker, session_id: str, user: str) -> Sequence[Tool]:
+        if not worker.usable:
             return ()
         try:
-            return lane.provider.tools(session_id=session_id, user=user)
+            return worker.provider.tools(session_id=session_id, user=user)
         except Exception as error:  # noqa: BLE001 - a provider may raise anything; the session gets the other tools
-            told = excerpt(f"{type(error).__name__}: {error}", ERROR_LIMIT)
-            log.warning("memory %s: tools for session %s failed: %s", lane.name, session_id, told)
+            why = excerpt(f"{type(error).__name__}: {error}", ERROR_LIMIT)
+            log.warning("memory %s: tools for session %s failed: %s", worker.name, session_id, why)
             return ()
 
     # --- the worker task ---
@@ -147,12 +149,12 @@ class Memories:
         loop = self._loops.add("the messenger of memory", patience=math.inf)
         with loop.running():
             while (news := await self._inbox.get()) is not None:
-                for lane, errand in news:
+                for worker, call in news:
                     with loop.round():
-                        errand.user = await self._users.of(errand.session_id)
-                        await lane.deliver(errand)
+                        call.user = await self._users.of(call.session_id)
+                        await worker.deliver(call)
 
-    async def close(self, worker: "asyncio.Task[None]") -> None:
+    async def close(self, delivery: "asyncio.Task[None]") -> None:
         """Deliver the remaining reports and close the providers, within the limit. Idempotent."""
         if self._closed:
             return
@@ -160,27 +162,29 @@ class Memories:
         self._inbox.put_nowait(None)
         try:
             async with asyncio.timeout(self._settings.drain):
-                await asyncio.wait([worker])
-                await asyncio.gather(*(lane.close() for lane in self._lanes))
+                await asyncio.wait([delivery])
+                await asyncio.gather(*(worker.close() for worker in self._workers))
         except TimeoutError:
-            late = ", ".join(f"{lane.name} ({lane.undone} calls)" for lane in self._lanes if lane.undone)
+            late = ", ".join(f"{worker.name} ({worker.undone} calls)" for worker in self._workers if worker.undone)
             log.warning("memory is left after %g s with work undone: %s", self._settings.drain, late or "not told yet")
-        for lane in self._lanes:
-            lane.abandon()
+        for worker in self._workers:
+            worker.abandon()
 
     def _is_mute(self, session_id: str) -> bool:
-        return self._closed or not session_id or not self._lanes
+        return self._closed or not session_id or not self._workers
 
     def _tell(self, session_id: str, **steps: ProviderWork) -> None:
         if self._is_mute(session_id):
             return
         now = self._clock()
         news = [
-            (lane, ProviderCall(what, session_id, work, now)) for what, work in steps.items() for lane in self._lanes
+            (worker, ProviderCall(what, session_id, work, now))
+            for what, work in steps.items()
+            for worker in self._workers
         ]
-        for lane, errand in news:
-            if errand.what == "on_session_switch":
-                lane.expect(errand)
+        for worker, call in news:
+            if call.what == "on_session_switch":
+                worker.expect(call)
         self._inbox.put_nowait(news)
 
 

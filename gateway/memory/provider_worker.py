@@ -103,30 +103,30 @@ class ProviderWorker:
         """How many calls are not done, including the running one."""
         return self._posted - self._done
 
-    def expect(self, errand: ProviderCall) -> None:
+    def expect(self, call: ProviderCall) -> None:
         """Announce a switch that will be posted: prefetches for its session wait for it."""
-        self._switches[errand.session_id] = errand
+        self._switches[call.session_id] = call
 
-    async def deliver(self, errand: ProviderCall) -> None:
+    async def deliver(self, call: ProviderCall) -> None:
         """Post a call and wait for it, unless the provider is behind or takes longer than `PATIENCE`."""
         behind = self.undone > 0
-        self.post(errand)
+        self.post(call)
         if behind:
             return
         try:
             async with asyncio.timeout(PATIENCE):
-                await asyncio.wrap_future(errand.done)
+                await asyncio.wrap_future(call.done)
         except TimeoutError:
-            log.debug("memory %s is slow with %s; the others go ahead", self.name, errand.what)
+            log.debug("memory %s is slow with %s; the others go ahead", self.name, call.what)
 
-    def post(self, errand: ProviderCall) -> None:
+    def post(self, call: ProviderCall) -> None:
         """Queue a call after all that were posted before. If the queue is full, the call is dropped with a warning."""
         if self.undone >= MOST_WAITING:
-            log.warning("memory %s: %s is lost behind %d other calls", self.name, named(errand), self.undone)
-            self._watch.told(self.name, errand.what, BackgroundResult.LOST, 0.0)
-            errand.done.set_result(None)
+            log.warning("memory %s: %s is lost behind %d other calls", self.name, named(call), self.undone)
+            self._watch.told(self.name, call.what, BackgroundResult.LOST, 0.0)
+            call.done.set_result(None)
             return
-        self._put(errand)
+        self._put(call)
 
     async def prefetch(self, question: str, session_id: str, user: str, deadline: float) -> str:
         """What the provider offers; "" if it fails or is not done at `deadline`, in the loop's time."""
@@ -163,9 +163,9 @@ class ProviderWorker:
         self._abandoned = True
         self._inbox.put(None)
 
-    def _put(self, errand: ProviderCall) -> None:
+    def _put(self, call: ProviderCall) -> None:
         self._posted += 1
-        self._inbox.put(errand)
+        self._inbox.put(call)
 
     # --- waiting ---
 
@@ -176,12 +176,12 @@ class ProviderWorker:
             await asyncio.wrap_future(switch.done)
 
     async def _read(self, work: Callable[[], str]) -> str:
-        errand = self._readers.send(work)
+        call = self._readers.send(work)
         try:
-            return await asyncio.wrap_future(errand.outcome)
+            return await asyncio.wrap_future(call.outcome)
         finally:
-            if not errand.outcome.done():
-                self._readers.give_up(errand)
+            if not call.outcome.done():
+                self._readers.give_up(call)
 
     # --- in other threads ---
 
@@ -193,34 +193,34 @@ class ProviderWorker:
 
     def _run(self) -> None:
         with self._rounds.running():
-            while (errand := self._inbox.get()) is not None and not self._abandoned:
+            while (call := self._inbox.get()) is not None and not self._abandoned:
                 with self._rounds.round():
-                    self._do(errand)
+                    self._do(call)
                 # Release the call now and not when the next one arrives: `_switches` would keep it, and prefetches
                 # would wait for it.
-                del errand
+                del call
 
-    def _do(self, errand: ProviderCall) -> None:
+    def _do(self, call: ProviderCall) -> None:
         outcome = BackgroundResult.FAILED
         try:
             if not self._broken:
-                errand.work(self.provider, errand.user)
+                call.work(self.provider, call.user)
                 outcome = BackgroundResult.DONE
         except BaseException as error:  # noqa: BLE001 - a provider may raise anything, a stray cancellation too; it is logged
-            self._broken = errand is self._opening
-            self._complain(named(errand), error)
+            self._broken = call is self._opening
+            self._complain(named(call), error)
         finally:
             self._done += 1
             try:
-                self._watch.told(self.name, errand.what, outcome, self._clock() - errand.happened)
+                self._watch.told(self.name, call.what, outcome, self._clock() - call.happened)
             finally:
-                errand.done.set_result(None)
+                call.done.set_result(None)
 
     def _complain(self, what: str, why: Any) -> None:
         told = f"failed: {type(why).__name__}: {why}" if isinstance(why, BaseException) else str(why)
         log.warning("memory %s: %s %s", self.name, what, excerpt(told, ERROR_LIMIT))
 
 
-def named(errand: ProviderCall) -> str:
+def named(call: ProviderCall) -> str:
     """The call as the log names it."""
-    return f"{errand.what} for session {errand.session_id}" if errand.session_id else errand.what
+    return f"{call.what} for session {call.session_id}" if call.session_id else call.what

@@ -12,20 +12,20 @@ class KeyedLocks:
     """The locks of one kind of name, for example sessions."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._locks)
 
     @asynccontextmanager
-    async def stand(self, name: str) -> AsyncIterator[None]:
+    async def hold(self, name: str) -> AsyncIterator[None]:
         """Hold the lock of this name for the block. Waiting tasks get it in the order in which they came."""
-        lock, many = self._lines.get(name) or (asyncio.Lock(), 0)
-        self._lines[name] = (lock, many + 1)
+        lock, many = self._locks.get(name) or (asyncio.Lock(), 0)
+        self._locks[name] = (lock, many + 1)
         try:
             async with lock:
                 yield
         finally:
-            lock, many = self._lines.pop(name)
+            lock, many = self._locks.pop(name)
             if many > 1:
-                self._lines[name] = (lock, many - 1)
+                self._locks[name] = (lock, many - 1)

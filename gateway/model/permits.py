@@ -56,25 +56,30 @@ def not_kept(provider: str, rule: PermissionRule) -> str:
 class PermissionRules:
     """The levels that the operator configured. One object for the whole gateway; a reload changes it in place."""
 
-    house: PermissionRule = PermissionRule.DENY
+    default: PermissionRule = PermissionRule.DENY
     models: Mapping[str, PermissionRule] = field(default_factory=lambda: MappingProxyType({}))
     """Levels by `provider/model`, which may be patterns."""
     deadline: float = 300.0
     """Seconds that a person has to answer; no answer counts as no."""
-    asking: frozenset[str] | None = None
+    can_ask: frozenset[str] | None = None
     """The providers whose agents can be held to every level; None: all of them."""
 
     def follow(self, fresh: "PermissionRules") -> None:
         """Replace the levels by those of a fresh configuration, from the next turn on."""
-        self.house, self.models, self.deadline, self.asking = fresh.house, fresh.models, fresh.deadline, fresh.asking
+        self.default, self.models, self.deadline, self.can_ask = (
+            fresh.default,
+            fresh.models,
+            fresh.deadline,
+            fresh.can_ask,
+        )
 
     def rule(self, key: TransportKey, own: PermissionRule | None = None) -> PermissionRule:
         """Return the level for this model and a caller whose key has the level `own`."""
-        return narrowest(own, *self._of_model(f"{key.provider}/{key.model}")) or self.house
+        return narrowest(own, *self._of_model(f"{key.provider}/{key.model}")) or self.default
 
     def kept(self, key: TransportKey, rule: PermissionRule) -> bool:
         """Whether agents of this provider can be held to the level: an agent that never asks cannot be limited."""
-        return self.asking is None or rule is PermissionRule.AUTO or key.provider in self.asking
+        return self.can_ask is None or rule is PermissionRule.AUTO or key.provider in self.can_ask
 
     def _of_model(self, model: str) -> Iterable[PermissionRule]:
         return (rule for pattern, rule in self.models.items() if fnmatchcase(model, pattern))

@@ -74,8 +74,10 @@ class ProcessBody(Struct, kw_only=True, forbid_unknown_fields=True):
 class Admin:
     """The routes of the /admin API."""
 
-    def __init__(self, board: StatusView, operator: Operator, reload: Callable[[], Awaitable[ReloadOutcome]]) -> None:
-        self._board = board
+    def __init__(
+        self, status_view: StatusView, operator: Operator, reload: Callable[[], Awaitable[ReloadOutcome]]
+    ) -> None:
+        self._status_view = status_view
         self._operator = operator
         self._reload = reload
 
@@ -114,7 +116,7 @@ class Admin:
 
     async def show(self, _request: Request) -> Response:
         """Handle `GET /admin/pool`: the state of the pool and the last turns."""
-        return document(self._board.state())
+        return document(self._status_view.state())
 
     async def why(self, request: Request) -> Response:
         """Handle `GET /admin/pool/why`: explain one key."""
@@ -126,7 +128,7 @@ class Admin:
 
     async def events(self, _request: Request) -> Response:
         """Handle `GET /admin/events`: stream the state whenever it changes."""
-        return StreamingResponse(self._frames(self._board.watch()), headers=SSE)
+        return StreamingResponse(self._frames(self._status_view.watch()), headers=SSE)
 
     async def _frames(self, watch: Watch) -> AsyncIterator[bytes]:
         async for state in watch:

@@ -78,18 +78,18 @@ class LastWrite:
 
 @dataclass
 class Checks:
-    """All checks of one gateway. Created by `app.py`, which runs it. `looks` are checks by name; `trial` writes
+    """All checks of one gateway. Created by `app.py`, which runs it. `checks` are checks by name; `trial` writes
     something."""
 
     folder: Path
     last_write: LastWrite
     trial: Callable[[], Awaitable[None]]
-    looks: Mapping[str, Check]
+    checks: Mapping[str, Check]
     clock: Callable[[], float]
     loops: Loops = field(default_factory=Loops)
     disk: BlockingProbe[Any] = field(default_factory=BlockingProbe)
     _found: dict[str, Problem] = field(default_factory=dict)
-    _told: list[Problem] = field(default_factory=list)
+    _logged: list[Problem] = field(default_factory=list)
     """The problems that the last round logged."""
     _next_trial: float = 0.0
     _pause: float = EVERY
@@ -110,13 +110,13 @@ class Checks:
             while True:
                 await asyncio.sleep(EVERY)
                 with loop.round():
-                    await self.look()
+                    await self.run_once()
 
-    async def look(self) -> None:
+    async def run_once(self) -> None:
         """Run every check once, and log problems that are new or gone."""
-        for name, look in {"disk": self._disk, **self.looks}.items():
+        for name, check in {"disk": self._disk, **self.checks}.items():
             try:
-                problem = await look()
+                problem = await check()
             except Exception:
                 log.exception("the check %r failed", name)
                 continue
@@ -125,11 +125,11 @@ class Checks:
             else:
                 self._found[name] = problem
         await self._try_to_store()
-        before, self._told = self._told, self.problems
-        for problem in self._told:
+        before, self._logged = self._logged, self.problems
+        for problem in self._logged:
             if problem not in before:
                 log.error("not ready: %s", problem.detail)
-        if before and not self._told:
+        if before and not self._logged:
             log.info("ready again: %s", "; ".join(problem.text for problem in before))
 
     async def _disk(self) -> Problem | None:
@@ -164,7 +164,7 @@ def directory_check(find: Callable[[str], str], work: Path) -> Check:
     """Check the directory of requests that name none. `find` resolves a path and may block."""
     disk: BlockingProbe[str] = BlockingProbe()
 
-    async def look() -> Problem | None:
+    async def check() -> Problem | None:
         text = "the directory of requests that name none cannot be used: make it, or set gateway.default_cwd"
         try:
             await disk.find("work", partial(find, str(work)), PATIENCE)
@@ -174,17 +174,17 @@ def directory_check(find: Callable[[str], str], work: Path) -> Check:
             return Problem(text, f"{work}: {error}; mend its disk, or set gateway.default_cwd")
         return None
 
-    return look
+    return check
 
 
 def model_check(model: str, trouble: Callable[[], Awaitable[str]]) -> Check:
     """Check that the agent of the default model can be started."""
 
-    async def look() -> Problem | None:
+    async def check() -> Problem | None:
         why = await trouble()
         if not why:
             return None
         text = "the agent of gateway.default_model cannot be started: `ostler doctor` says what is missing"
         return Problem(text, f"the default model {model!r} cannot be started: {why}")
 
-    return look
+    return check

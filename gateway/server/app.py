@@ -46,13 +46,13 @@ from ostler.gateway.ops.gauges.pool import Observers
 from ostler.gateway.ops.gauges.traces import tracing
 from ostler.gateway.ops.readiness import Readiness
 from ostler.gateway.ops.settings_check import check, work_folder
-from ostler.gateway.server.assembly.crew import log_death
+from ostler.gateway.server.assembly.log_death import log_death
 from ostler.gateway.server.assembly.memory import open_memory
 from ostler.gateway.server.assembly.tools import (
     bridge_settings,
     equipped,
     open_tool_channel,
-    open_workshop,
+    open_toolsets,
     usual_tools,
 )
 from ostler.gateway.server.assembly.web import Console, build_admin, build_app
@@ -64,7 +64,7 @@ from ostler.gateway.stores.sqlite.file import SqliteSettings
 from ostler.gateway.turns.deps import SessionDeps
 from ostler.gateway.turns.erasing import Eraser
 from ostler.gateway.turns.mirrors import Mirrors
-from ostler.gateway.turns.places import Places, look_below
+from ostler.gateway.turns.places import Places, directory_check_below
 from ostler.gateway.turns.reports import TurnObservers
 from ostler.gateway.turns.sessions import Sessions
 from ostler.metrics.loops import Loops
@@ -106,14 +106,14 @@ async def open_gateway(
     environ: Mapping[str, str],
     *,
     wall: Callable[[], float] = time.time,
-    witness: ConversationObserver | None = None,
+    observer: ConversationObserver | None = None,
     memory: Mapping[str, MakeProvider] = NO_MEMORY,
     gauges: MakeGauges = open_gauges,
     command: str = EMBEDDED,
 ) -> AsyncIterator[Gateway]:
     """Open a whole gateway on the running loop, without a listener.
 
-    `wall` is the wall clock. `witness` observes conversations instead of memory. `memory` has makers of providers that
+    `wall` is the wall clock. `observer` observes conversations instead of memory. `memory` has makers of providers that
     no package offers. `gauges` makes the metrics. `command` is what the lock of the data folder says to other
     processes.
     """
@@ -140,18 +140,18 @@ async def open_gateway(
         stack.push_async_callback(store.aclose)
         memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory, counts.memory, loops=loops))
         with usable(folder):
-            keeper = await ProcessSupervisor.open(folder / "run", secrets.token_hex(8))
-        stack.push_async_callback(keeper.aclose)
+            supervisor = await ProcessSupervisor.open(folder / "run", secrets.token_hex(8))
+        stack.push_async_callback(supervisor.aclose)
         tool_channel = await stack.enter_async_context(open_tool_channel(wanted, settings.tools.http_port, loops))
         bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline), http=tool_channel, loops=loops)
         await bridge.start()
         stack.push_async_callback(bridge.stop)
-        workshop = await stack.enter_async_context(open_workshop(settings, memories, loops))
-        outfits = await usual_tools(workshop, settings.memory)
+        toolsets = await stack.enter_async_context(open_toolsets(settings, memories, loops))
+        tool_sets = await usual_tools(toolsets, settings.memory)
         pool = TransportPool(
-            equipped(wanted, outfits),
+            equipped(wanted, tool_sets),
             providers=providers,
-            start_transport=partial(Transport.start, keeper=keeper, commons=PerHome()),
+            start_transport=partial(Transport.start, supervisor=supervisor, per_home=PerHome()),
             environ=environ,
             tool_port=bridge,
             observer=Observers(readiness, counts.pool),
@@ -159,29 +159,29 @@ async def open_gateway(
         )
         readiness.under_way = pool.under_way
         await stack.enter_async_context(pool)
-        crew = TaskOwner(asyncio.get_running_loop(), log_death)
-        ids, told = Ids(secrets.token_bytes), witness or memories
+        tasks = TaskOwner(asyncio.get_running_loop(), log_death)
+        ids, observing = Ids(secrets.token_bytes), observer or memories
         mirrored, most = settings.gateway.mirrors, settings.gateway.sessions_max
-        mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=mirrored, most=most, loops=loops)
+        mirrors = Mirrors(store, Mirror(folder / MIRRORS), tasks, enabled=mirrored, most=most, loops=loops)
         traces = await stack.enter_async_context(
             tracing(settings.metrics.otlp_endpoint, lambda: time.time() - time.monotonic())
         )
         recent, clocks = RecentTurns(wall), (time.monotonic, wall)
-        house = SessionDeps(
+        deps = SessionDeps(
             pool,
             store,
             providers,
             settings.gateway,
             ids,
-            crew,
+            tasks,
             *clocks,
-            told,
+            observing,
             mirrors,
             permits_of(settings, models, wanted, providers),
-            workshop,
+            toolsets,
             TurnObservers(recent, counts.turns, traces),
         )
-        sessions = await stack.enter_async_context(open_sessions(house))
+        sessions = await stack.enter_async_context(open_sessions(deps))
         await close_unfinished(store, ids)
         census = partial(
             LevelReader,
@@ -190,33 +190,33 @@ async def open_gateway(
             sessions=sessions,
             readiness=readiness,
             memories=memories,
-            reaped=keeper.reaped,
+            reaped=supervisor.reaped,
             database=folder / DATABASE,
             places={path: name for name, path in settings.metrics.places.items()},
         )
         stack.enter_context(counts.reading(census, loops))
-        directories = Directories(look_below(wanted.roots, work), time.monotonic)
-        hall = ChatDeps(sessions, Places(models, work, directories, house.permits), policies)
-        lookout = StatusSources(sessions, readiness, recent, version("ostler"), *clocks)
+        directories = Directories(directory_check_below(wanted.roots, work), time.monotonic)
+        chat_deps = ChatDeps(sessions, Places(models, work, directories, deps.permits), policies)
+        sources = StatusSources(sessions, readiness, recent, version("ostler"), *clocks)
         keys = Keys(key_ring(settings.auth))
         parts = Reloadable(
             keys,
             pool,
             models,
-            house.permits,
+            deps.permits,
             directories,
             work,
-            partial(equipped, outfits=outfits),
+            partial(equipped, tool_sets=tool_sets),
             lambda fresh: check(fresh.settings, folder, memory, environ),
             environ,
         )
-        reloader = Reloader(loaded, parts.prepare, crew, loops)
-        console = Console(StatusView(lookout), Operator(pool, models, work, outfits), reloader.reload)
+        reloader = Reloader(loaded, parts.prepare, tasks, loops)
+        console = Console(StatusView(sources), Operator(pool, models, work, tool_sets), reloader.reload)
         app = build_app(
-            loaded, hall, readiness, console, counts, keys=keys, eraser=Eraser(sessions, memories.session_erased)
+            loaded, chat_deps, readiness, console, counts, keys=keys, eraser=Eraser(sessions, memories.session_erased)
         )
         expiry, retention = start_upkeep(sessions, policies, settings, memories, loops)
-        await start_checks(folder, last_write, hall, readiness)
+        await start_checks(folder, last_write, chat_deps, readiness)
         yield Gateway(
             app,
             build_admin(loaded, console),
@@ -237,39 +237,39 @@ def start_upkeep(
     sessions: Sessions, policies: Policies, settings: Settings, memories: Memories, loops: Loops
 ) -> tuple[Expiry, Retention]:
     """Start the loops that end expired sessions and delete unreachable ones."""
-    every, crew = settings.resets.check_every, sessions.house.crew
+    every, tasks = settings.resets.check_every, sessions.deps.tasks
     expiry = Expiry(sessions, policies, every, loops)
-    crew.start(expiry.run(), "expiry")
+    tasks.start(expiry.run(), "expiry")
     retention = Retention(sessions, settings.retention, every, memories.session_erased, loops)
-    crew.start(retention.run(), "retention")
+    tasks.start(retention.run(), "retention")
     return expiry, retention
 
 
-async def start_checks(folder: Path, last_write: LastWrite, hall: ChatDeps, readiness: Readiness) -> None:
+async def start_checks(folder: Path, last_write: LastWrite, chat_deps: ChatDeps, readiness: Readiness) -> None:
     """Run the checks once, then start their loop."""
-    house, models, work = hall.sessions.house, hall.places.models, hall.places.default_cwd
-    looks = {"directory": directory_check(canonical_cwd, work)}
+    deps, models, work = chat_deps.sessions.deps, chat_deps.places.models, chat_deps.places.default_cwd
+    named_checks = {"directory": directory_check(canonical_cwd, work)}
     if (found := models.resolve(models.default)) is not None:
         key = TransportKey(*found, str(work))
-        looks["model"] = model_check(models.default, partial(house.pool.trouble_with, key))
-    trial = partial(house.store.set_mark, "gateway.trial", {"since": house.wall()})
-    checks = Checks(folder, last_write, trial, looks, house.clock, readiness.loops)
-    await checks.look()
+        named_checks["model"] = model_check(models.default, partial(deps.pool.trouble_with, key))
+    trial = partial(deps.store.set_mark, "gateway.trial", {"since": deps.wall()})
+    checks = Checks(folder, last_write, trial, named_checks, deps.clock, readiness.loops)
+    await checks.run_once()
     readiness.others = lambda: checks.problems
-    house.crew.start(checks.run(), "checks")
+    deps.tasks.start(checks.run(), "checks")
 
 
 @asynccontextmanager
-async def open_sessions(house: SessionDeps) -> AsyncIterator[Sessions]:
+async def open_sessions(deps: SessionDeps) -> AsyncIterator[Sessions]:
     """The sessions; at the end, stop their turns and wait for their tasks."""
-    sessions = Sessions(house)
+    sessions = Sessions(deps)
     try:
         yield sessions
     finally:
         await sessions.drain(0)
         sessions.close()
-        await house.mirrors.settled()
-        await house.crew.disband()
+        await deps.mirrors.settled()
+        await deps.tasks.disband()
 
 
 def store_settings(settings: Settings) -> SqliteSettings:

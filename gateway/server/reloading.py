@@ -23,7 +23,7 @@ from ostler.gateway.config.load import Loaded, changed_keys
 from ostler.gateway.http.keys import Keys
 from ostler.gateway.model.model_names import Models
 from ostler.gateway.model.permits import PermissionRules
-from ostler.gateway.turns.places import look_below
+from ostler.gateway.turns.places import directory_check_below
 from ostler.metrics.loops import Loops
 from ostler.pool.core.values import SettingsError
 from ostler.pool.launch.configuration import PoolSettings
@@ -88,7 +88,7 @@ class Reloadable:
             self.keys.replace(ring)
             self.models.follow(models)
             self.permits.follow(permits)
-            self.directories.judge_by(look_below(wanted.roots, self.work))
+            self.directories.judge_by(directory_check_below(wanted.roots, self.work))
 
         return apply
 

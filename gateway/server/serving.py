@@ -87,7 +87,7 @@ async def serve(
                     for server, place in zip(servers, (listener, admin), strict=True):
                         group.create_task(server.serve(sockets=[place]))
                     ready()
-                    group.create_task(until_told(gateway, servers, loaded.settings.gateway.drain, environ, signals))
+                    group.create_task(until_ended(gateway, servers, loaded.settings.gateway.drain, environ, signals))
                 tidying.cancel()
 
 
@@ -98,27 +98,27 @@ async def opened(stack: AsyncExitStack, loaded: Loaded, environ: Mapping[str, st
     `LAST_PATIENCE` after the signal (a tool server that does not answer), it is cancelled.
     """
     loop = asyncio.get_running_loop()
-    if signals.told.is_set():
+    if signals.ending.is_set():
         return None
     try:
         async with asyncio.timeout(None) as limit:
             signals.at_end = lambda: limit.reschedule(loop.time() + LAST_PATIENCE)
             gateway = await stack.enter_async_context(open_gateway(loaded, environ, command=COMMAND))
     except TimeoutError:
-        if not signals.told.is_set():
+        if not signals.ending.is_set():
             raise
         return None
     finally:
         signals.at_end = None
-    return None if signals.told.is_set() else gateway
+    return None if signals.ending.is_set() else gateway
 
 
-async def until_told(
+async def until_ended(
     gateway: Gateway, servers: Sequence[Server], drain: float, environ: Mapping[str, str], signals: Signals
 ) -> None:
     """Wait for the first signal, drain, and make the servers exit."""
     notify(environ, "READY=1")
-    await signals.told.wait()
+    await signals.ending.wait()
     notify(environ, "STOPPING=1")
     log.info("stopping: %d turns may end within %.1f s", gateway.sessions.running, drain)
     async with asyncio.TaskGroup() as group:

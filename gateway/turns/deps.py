@@ -25,11 +25,11 @@ class SessionDeps:
     providers: Mapping[str, Provider]
     settings: GatewaySettings
     ids: Ids
-    crew: TaskOwner
+    tasks: TaskOwner
     clock: Callable[[], float]
     wall: Callable[[], float]
     observer: ConversationObserver
     mirrors: Mirrors
     permits: PermissionRules = field(default_factory=PermissionRules)
-    workshop: ToolsetFactory = field(default_factory=ToolsetFactory)
+    toolsets: ToolsetFactory = field(default_factory=ToolsetFactory)
     turns: TurnObserver = field(default_factory=NoTurnObserver)

@@ -24,29 +24,29 @@ class Eraser:
 
     def __init__(self, sessions: Sessions, forget: Callable[[str], None]) -> None:
         self._sessions = sessions
-        self._house = sessions.house
+        self._deps = sessions.deps
         self._forget = forget
 
     async def erase(self, session_ids: Sequence[str]) -> list[str]:
         """Erase these sessions and those with copies of their text. Return the ids of all that were erased."""
-        for session_id in await self._house.store.with_copies(session_ids):
+        for session_id in await self._deps.store.with_copies(session_ids):
             await self._stop(session_id)
-        gone = await self._house.store.erase(session_ids)
+        gone = await self._deps.store.erase(session_ids)
         await self._tidy(gone)
         return gone
 
     async def _tidy(self, gone: Sequence[str]) -> None:
         for session_id in gone:
             self._sessions.forget(session_id)
-            await self._house.mirrors.remove(session_id)
+            await self._deps.mirrors.remove(session_id)
             self._forget(session_id)
         log.info("%d sessions were erased", len(gone))
 
     async def erase_unreachable(self, session_id: str) -> None:
         """Erase this session if nothing leads to it any more."""
-        gone = await self._house.store.prune_unreachable(before=self._house.wall() + SLACK, only=session_id)
+        gone = await self._deps.store.prune_unreachable(before=self._deps.wall() + SLACK, only=session_id)
         if gone:
-            await self._house.store.erase_words()
+            await self._deps.store.erase_words()
             await self._tidy(gone)
 
     async def _stop(self, session_id: str) -> None:

@@ -31,17 +31,17 @@ class Mirrors:
     """The mirrors of one gateway. The composition root makes it once."""
 
     def __init__(
-        self, store: Store, mirror: Mirror, crew: TaskOwner, *, enabled: bool, most: int, loops: Loops | None = None
+        self, store: Store, mirror: Mirror, tasks: TaskOwner, *, enabled: bool, most: int, loops: Loops | None = None
     ) -> None:
         """`most` limits for how many sessions the position of the mirror is kept in memory."""
         self._store = store
         self._mirror = mirror
-        self._crew = crew
+        self._tasks = tasks
         self._rounds = (loops or Loops()).add("the writing of mirrors")
         self._enabled = enabled
         self._most = most
-        self._lines = KeyedLocks()
-        self._reach: OrderedDict[str, int] = OrderedDict()
+        self._locks = KeyedLocks()
+        self._last_mirrored: OrderedDict[str, int] = OrderedDict()
         """By session: the id of the last message that its mirror contains."""
         self._grown: OrderedDict[str, None] = OrderedDict()
         self._working: asyncio.Task[None] | None = None
@@ -58,10 +58,10 @@ class Mirrors:
 
         Must not run while a turn of this session runs: ids of messages may change.
         """
-        if not self._enabled or (session_id in self._reach and not again):
+        if not self._enabled or (session_id in self._last_mirrored and not again):
             return None
-        async with self._lines.stand(session_id):
-            if session_id in self._reach and not again:
+        async with self._locks.hold(session_id):
+            if session_id in self._last_mirrored and not again:
                 return None
             if not await asyncio.to_thread(self._mirror.exists, session_id):
                 self._remember(session_id, WHOLE)
@@ -82,7 +82,7 @@ class Mirrors:
             return
         self._grown[session_id] = None
         if self._working is None or self._working.done():
-            self._working = self._crew.start(self._work(), "mirrors")
+            self._working = self._tasks.start(self._work(), "mirrors")
 
     async def rewrite(self, session_id: str) -> None:
         """The transcript was rewritten and may be shorter; write the whole mirror."""
@@ -92,8 +92,8 @@ class Mirrors:
     async def remove(self, session_id: str) -> None:
         """The session was deleted; remove its mirror."""
         self._grown.pop(session_id, None)
-        async with self._lines.stand(session_id):
-            self._reach.pop(session_id, None)
+        async with self._locks.hold(session_id):
+            self._last_mirrored.pop(session_id, None)
             try:
                 await asyncio.to_thread(self._mirror.remove, session_id)
             except OSError as error:
@@ -113,7 +113,7 @@ class Mirrors:
                 self._remember(session_id, WHOLE)
 
     async def _try(self, session_id: str, does: Callable[[str], Awaitable[None]]) -> None:
-        async with self._lines.stand(session_id):
+        async with self._locks.hold(session_id):
             try:
                 await does(session_id)
             except (GatewayError, OSError) as error:
@@ -121,16 +121,16 @@ class Mirrors:
                 log.warning("the mirror of session %s is behind: %s", session_id, error)
 
     async def _follow(self, session_id: str) -> None:
-        reach = self._reach.get(session_id, WHOLE)
-        if reach == WHOLE:
+        last = self._last_mirrored.get(session_id, WHOLE)
+        if last == WHOLE:
             transcript = await self._store.history(session_id)
             if not await asyncio.to_thread(self._mirror.save, session_id, transcript):
                 log.warning("the mirror of session %s knows more than the store; a restart puts that back", session_id)
                 return
         else:
-            transcript = await self._store.history(session_id, after=reach)
+            transcript = await self._store.history(session_id, after=last)
             await asyncio.to_thread(self._mirror.append, session_id, transcript)
-        self._remember(session_id, transcript[-1].id if transcript else max(reach, 0))
+        self._remember(session_id, transcript[-1].id if transcript else max(last, 0))
 
     async def _rewrite(self, session_id: str) -> None:
         transcript = await self._store.history(session_id)
@@ -141,11 +141,11 @@ class Mirrors:
         last = await self._store.history(session_id, last=1)
         self._remember(session_id, last[-1].id if last else 0)
 
-    def _remember(self, session_id: str, reach: int) -> None:
-        self._reach[session_id] = reach
-        self._reach.move_to_end(session_id)
-        while len(self._reach) > self._most:
-            self._reach.popitem(last=False)
+    def _remember(self, session_id: str, last: int) -> None:
+        self._last_mirrored[session_id] = last
+        self._last_mirrored.move_to_end(session_id)
+        while len(self._last_mirrored) > self._most:
+            self._last_mirrored.popitem(last=False)
 
 
 def told(healed: Healed) -> str:

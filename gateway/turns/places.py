@@ -18,7 +18,7 @@ from ostler.pool.keys import TransportKey, canonical_cwd
 from ostler.pool.launch.directories import Directories
 
 
-def look_below(roots: Sequence[str], default_cwd: Path) -> Callable[[str], str]:
+def directory_check_below(roots: Sequence[str], default_cwd: Path) -> Callable[[str], str]:
     """Return how a directory is checked: it must lie below the roots, except the default directory."""
     default = str(default_cwd)
     return lambda cwd: canonical_cwd(cwd, () if cwd == default else roots)
@@ -44,19 +44,19 @@ class Places:
             raise ApiError(404, text, param="model", code="model_not_found")
         return TransportKey(*found, await self.directory(cwd, caller))
 
-    def rule(self, key: TransportKey, caller: Caller, wish: str | None, kept: str | None) -> PermissionRule:
-        """Return the level for the agent's permission requests. `wish` is the request's own level, `kept` that of its
-        session. Raises `ApiError` if the wish is wider than allowed, or the agent cannot be held to the level."""
+    def rule(self, key: TransportKey, caller: Caller, requested: str | None, kept: str | None) -> PermissionRule:
+        """Return the level for the agent's permission requests. `requested` is the request's own level, `kept` that of
+        its session. Raises `ApiError` if it is wider than allowed, or the agent cannot be held to the level."""
         given = self.permits.rule(key, caller.rule)
-        if wish is not None:
-            self._check_wish(given, wish)
-        rule = narrowest(given, rule_of(wish or kept)) or given
+        if requested is not None:
+            self._check_requested(given, requested)
+        rule = narrowest(given, rule_of(requested or kept)) or given
         if not self.permits.kept(key, rule):
             raise ApiError(403, not_kept(key.provider, rule), param="model", code="permissions_not_kept")
         return rule
 
-    def _check_wish(self, given: PermissionRule, wish: str) -> None:
-        wished = rule_of(wish)
+    def _check_requested(self, given: PermissionRule, requested: str) -> None:
+        wished = rule_of(requested)
         if wished is None:
             raise bad(f"metadata.permissions must be one of {', '.join(WIDTH)}", f"metadata.{PERMISSIONS}")
         if WIDTH[wished] > WIDTH[given]:

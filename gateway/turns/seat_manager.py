@@ -38,7 +38,7 @@ class SeatManager:
         self,
         session_id: str,
         owner: str,
-        house: SessionDeps,
+        deps: SessionDeps,
         *,
         left: Callable[[], None],
         policy: PermissionPolicy,
@@ -46,7 +46,7 @@ class SeatManager:
     ) -> None:
         self._id = session_id
         self._owner = owner
-        self._house = house
+        self._deps = deps
         self._policy = policy
         self._make_way = make_way
         self._left = left
@@ -67,7 +67,7 @@ class SeatManager:
     async def attach(self, turn: Turn, kit: Offer, context: object, *, current: bool) -> SessionSeat:
         """Return a seat for this turn with these tools: the present one or a new one. `current`: all that `known` names
         is still in the transcript."""
-        ask, house, timings = turn.ask, self._house, turn.timings
+        ask, deps, timings = turn.ask, self._deps, turn.timings
         tools = tuple(kit.definitions)
         stays = self.seat if current and self.seat is not None and self.seat.serves(ask) else None
         if stays is not None and await self._equipped(stays, kit, context):
@@ -87,13 +87,13 @@ class SeatManager:
         if memory is not None and lease.restored:
             seat.known = memory.known
         timings.waited, timings.pooled, timings.warmth = lease.waited, lease.pooled, lease.warmth
-        self._watching = house.crew.start(self._watch(seat), f"seat of {self._id}")
+        self._watching = deps.tasks.start(self._watch(seat), f"seat of {self._id}")
         return seat
 
     def tell_lost_tools(self) -> bool:
         """Whether this turn must report that an earlier seat lost its tools. True once for each loss."""
-        told, self._lost_tools = self._lost_tools, False
-        return told
+        lost, self._lost_tools = self._lost_tools, False
+        return lost
 
     async def wait_lost(self) -> None:
         """Wait until the pool knows that the process under the seat has ended or that its tools are lost."""
@@ -112,7 +112,7 @@ class SeatManager:
 
         press()
         try:
-            return await self._house.pool.lease(
+            return await self._deps.pool.lease(
                 key, tools=tools, owner=owner, resume=resume, policy=self._policy, process_owner=self._owner
             )
         finally:
@@ -123,7 +123,7 @@ class SeatManager:
         """Whether the agent there has these tools, after telling it if it accepts changes."""
         if seat.tools == tuple(kit.definitions):
             return True
-        news = self._house.providers[seat.lease.key.provider].tool_news
+        news = self._deps.providers[seat.lease.key.provider].tool_news
         return news is ToolNews.AT_ONCE and await seat.retell(kit, context)
 
     def settle(self, turn: Turn, outcome: TurnOutcome, last: int | None) -> None:
@@ -132,9 +132,9 @@ class SeatManager:
         seat = self.seat
         if seat is None:
             return
-        keeps = self._house.providers[seat.lease.key.provider].keeps_cancelled_prompts
-        heard = outcome.status is TurnStatus.COMPLETED or (outcome.status is not TurnStatus.FAILED and keeps)
-        same = heard and turn.agent is not None and turn.ask.history is None
+        keeps = self._deps.providers[seat.lease.key.provider].keeps_cancelled_prompts
+        agent_knows = outcome.status is TurnStatus.COMPLETED or (outcome.status is not TurnStatus.FAILED and keeps)
+        same = agent_knows and turn.agent is not None and turn.ask.history is None
         known = Known(turn.asked - 1, frozenset(turn.own)) if turn.asked is not None else None
         seat.known = known if same and last else None
         if seat.known is None or seat.lease.move is not None or seat.lease.lost is not None:

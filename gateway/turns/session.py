@@ -71,29 +71,29 @@ class Session:
         self,
         session_id: str,
         owner: str,
-        house: SessionDeps,
+        deps: SessionDeps,
         rested: Callable[["Session"], None],
         make_way: Callable[[], None],
     ) -> None:
         self.id = session_id
         self.owner = owner
-        self.seating = SeatManager(
-            session_id, owner, house, left=self.release_seat, policy=self.decide, make_way=make_way
+        self.seat_manager = SeatManager(
+            session_id, owner, deps, left=self.release_seat, policy=self.decide, make_way=make_way
         )
         self.turn: Turn | None = None
         self.retired = False
         """Whether its conversation has moved on to another session."""
-        self._house = house
-        self._ledger = TurnStore(session_id, owner, house)
-        self._handover = CallHandover(house, self._ledger)
+        self._deps = deps
+        self._turn_store = TurnStore(session_id, owner, deps)
+        self._handover = CallHandover(deps, self._turn_store)
         self._rested = rested
-        self._outfit: tuple[tuple[str, bool], SessionTools] | None = None
+        self._tools: tuple[tuple[str, bool], SessionTools] | None = None
         """The provider and memory flag that the tools were chosen for, and the tools that are not the client's."""
         self._offered: tuple[str, ...] = ()
         """The names of all tools of the running turn, the gateway's own included."""
         self._granted: set[str] = set()
         """Kinds of permission requests that a person has granted for the whole session."""
-        self._looks: BlockingProbe[bool] = BlockingProbe()
+        self._probe: BlockingProbe[bool] = BlockingProbe()
         self._queue: deque[Turn | Reserved] = deque()
         self._working = False
         self._leaving = 0
@@ -149,7 +149,7 @@ class Session:
 
     def check_room(self) -> None:
         """Raise `SessionQueueFull` if `submit` would."""
-        if len(self._queue) >= self._house.settings.queue_max:
+        if len(self._queue) >= self._deps.settings.queue_max:
             raise SessionQueueFull(self.id, len(self._queue))
 
     def retire(self) -> None:
@@ -179,7 +179,7 @@ class Session:
     def _start_work(self) -> None:
         if not self._working:
             self._working = True
-            self._house.crew.start(self._work(), f"session {self.id}")
+            self._deps.tasks.start(self._work(), f"session {self.id}")
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -192,7 +192,7 @@ class Session:
         finally:
             self._working = bool(self._queue)
             if self._working:
-                self._house.crew.start(self._work(), f"session {self.id}")
+                self._deps.tasks.start(self._work(), f"session {self.id}")
             else:
                 self._rested(self)
 
@@ -213,7 +213,7 @@ class Session:
         finally:
             if turn.pending_calls is not None:
                 turn.pending_calls.close("the turn is over")
-            self.seating.leave()
+            self.seat_manager.leave()
             self.turn = None
             turn.over.set()
 
@@ -224,15 +224,15 @@ class Session:
         if missing:
             raise OutputsMissing(missing)
 
-    def resume(self, scribe: AnswerSink, outputs: Sequence[CallOutput], answer_id: str) -> Turn | None:
+    def resume(self, sink: AnswerSink, outputs: Sequence[CallOutput], answer_id: str) -> Turn | None:
         """Continue the parked turn with these results. None: it does not exist any more, so the conversation must be
         replayed.
 
         Raises `CallsAnswered` if another request has brought results for one of the calls.
         """
         turn = self.turn
-        desk = None if turn is None else turn.pending_calls
-        again = [] if desk is None else [output.call_id for output in outputs if output.call_id in desk.taken]
+        pending = None if turn is None else turn.pending_calls
+        again = [] if pending is None else [output.call_id for output in outputs if output.call_id in pending.taken]
         if again:
             raise CallsAnswered(again)
         if turn is None or turn.next is None or not turn.parked:
@@ -241,10 +241,10 @@ class Session:
             turn.next.set_result(None)
             return None
         self.check_outputs([output.call_id for output in outputs])
-        turn.next.set_result(Continuation(scribe, outputs))
+        turn.next.set_result(Continuation(sink, outputs))
         turn.resumed = answer_id
-        if desk is not None:
-            desk.taken.update(output.call_id for output in outputs)
+        if pending is not None:
+            pending.taken.update(output.call_id for output in outputs)
         return turn
 
     def pending_permissions(self) -> list[Permission]:
@@ -257,7 +257,7 @@ class Session:
 
     async def decide(self, agent_session: str, asked: PermissionAsked) -> PermissionChoice:
         """The permission policy of every seat of this session: applies the level of the running turn."""
-        turn, permits = self.turn, self._house.permits
+        turn, permits = self.turn, self._deps.permits
         rule = PermissionRule.DENY if turn is None else turn.ask.rule or permits.rule(turn.ask.key)
         functions = [] if turn is None else [str(each["name"]) for each in turn.ask.tools]
         if rule is PermissionRule.AUTO or of_function(asked, functions, SERVER_NAME):
@@ -288,7 +288,7 @@ class Session:
             return False
         paths = paths_of(asked)
         try:
-            return await self._looks.find((cwd, *paths), partial(inside, paths, cwd), PATIENCE, place=cwd)
+            return await self._probe.find((cwd, *paths), partial(inside, paths, cwd), PATIENCE, place=cwd)
         except ProbeFailed:
             return False
 
@@ -301,13 +301,13 @@ class Session:
     def release_seat(self) -> None:
         """Release the seat between turns; the next turn tells an agent what it has missed."""
         if self.turn is None:
-            self.seating.rest()
+            self.seat_manager.rest()
             self._rested(self)
 
     def let_go(self) -> None:
         """Release everything held for the session: it was idle for long, or the gateway ends."""
-        self.seating.rest()
-        self._undress()
+        self.seat_manager.rest()
+        self._close_tools()
 
     # --- the line of a turn ---
 
@@ -326,7 +326,7 @@ class Session:
             if (before := turn.stopped) is not None:
                 return unasked(before)
             # Not cancelled by a stop: the write completes anyway, and a cancelled caller could not take it back.
-            await self._ledger.remember(turn)
+            await self._turn_store.remember(turn)
             turn.timings.store()
             async with asyncio.timeout(None) as turn.scope:
                 if turn.stopped is not None:
@@ -356,31 +356,31 @@ class Session:
                 raise
         except SeatLost as lost:
             log.info("session %s takes another agent: %s", self.id, lost)
-        await self.seating.wait_lost()
+        await self.seat_manager.wait_lost()
         return await self._sit_and_prompt(turn, kit, context)
 
     async def _sit_and_prompt(self, turn: Turn, kit: Offer, context: SessionContext) -> AgentTurn:
-        untold = await self._ledger.untold(turn, self.seating.known)
-        seat = await self.seating.attach(turn, kit, context, current=untold is not None)
+        untold = await self._turn_store.untold(turn, self.seat_manager.known)
+        seat = await self.seat_manager.attach(turn, kit, context, current=untold is not None)
         turn.timings.sit()
-        before = await self._ledger.history(turn) if untold is None or seat.known is None else untold
+        before = await self._turn_store.history(turn) if untold is None or seat.known is None else untold
         return await self._prompt(turn, seat, before, kit, context)
 
     async def _equip(self, turn: Turn) -> tuple[Offer, SessionContext]:
         """Return the tools of this turn, and the session that their calls name."""
-        ask, house = turn.ask, self._house
-        desk = turn.pending_calls = PendingCalls(
-            turn.put, house.ids.make, house.settings.call_gather, parallel=ask.parallel_calls
+        ask, deps = turn.ask, self._deps
+        pending = turn.pending_calls = PendingCalls(
+            turn.put, deps.ids.make, deps.settings.call_gather, parallel=ask.parallel_calls
         )
         provider, model, cwd = ask.key.provider, ask.key.model, str(ask.key.cwd)
         facts = SessionFacts(session_id=self.id, cwd=cwd, provider=provider, model=model)
         context = SessionContext(facts, self.owner)
         wanted = (provider, ask.remembered)
-        if self._outfit is None or self._outfit[0] != wanted:
-            self._undress()
-            self._outfit = (wanted, await house.workshop.outfit(context, remembered=ask.remembered))
-        every = house.settings.turn_inactivity / SIGNS_OF_LIFE
-        kit = self._outfit[1].kit(Offer(ask.tools, desk.dispatch), desk.still_here, every)
+        if self._tools is None or self._tools[0] != wanted:
+            self._close_tools()
+            self._tools = (wanted, await deps.toolsets.session_tools(context, remembered=ask.remembered))
+        every = deps.settings.turn_inactivity / SIGNS_OF_LIFE
+        kit = self._tools[1].kit(Offer(ask.tools, pending.dispatch), pending.still_here, every)
         self._offered = tuple(str(each["name"]) for each in kit.definitions)
         return kit, context
 
@@ -388,33 +388,33 @@ class Session:
         self, turn: Turn, seat: SessionSeat, before: Sequence[HistoryLine], kit: Offer, context: SessionContext
     ) -> AgentTurn:
         """Send the agent what it does not know yet, and the question."""
-        ask, house, timings = turn.ask, self._house, turn.timings
-        wanted = ask.instructions or await self._ledger.instructions()
+        ask, deps, timings = turn.ask, self._deps, turn.timings
+        wanted = ask.instructions or await self._turn_store.instructions()
         untold = wanted if wanted and wanted != seat.instructions else None
-        recalled = await house.observer.recall(self.id, ask.text) if ask.memorable else ""
-        provider = house.providers[ask.key.provider]
+        recalled = await deps.observer.recall(self.id, ask.text) if ask.memorable else ""
+        provider = deps.providers[ask.key.provider]
         parts, left_out = compose(ask, before, provider, instructions=untold, recalled=recalled)
         if left_out:
             turn.left_out = left_out
             log.warning("session %s: %d old messages do not fit the prompt and are left out", self.id, left_out)
-        began = house.clock()
+        began = deps.clock()
         seat.offer(kit, context)
-        timings.bridge = house.clock() - began
+        timings.bridge = deps.clock() - began
         timings.prompt()
-        agent = await seat.lease.prompt(parts, level=ask.rule or house.permits.rule(ask.key))
+        agent = await seat.lease.prompt(parts, level=ask.rule or deps.permits.rule(ask.key))
         if not isinstance(agent, AgentTurn):
             raise TypeError("sessions run on the pool's own loop")
         seat.instructions = untold or seat.instructions
         turn.ride(agent)
         if left_out:
             turn.put(HistoryCut(left_out))
-        if self.seating.tell_lost_tools():
+        if self.seat_manager.tell_lost_tools():
             turn.put(SeatToolsLost())
         return agent
 
     async def _listen(self, turn: Turn, agent: AgentTurn) -> TurnOutcome:
         """Pass on every event until the end of the turn, with a handover to the client in between if calls wait."""
-        settings = self._house.settings
+        settings = self._deps.settings
         limit, room, items = settings.turn_limit, settings.answer_room, settings.answer_items
         timer = limit and asyncio.get_running_loop().call_later(limit, turn.stop, StopCause.TIME)
         try:
@@ -433,10 +433,10 @@ class Session:
         finally:
             last = await self._close(turn, outcome)
             try:
-                self.seating.settle(turn, outcome, last)
+                self.seat_manager.settle(turn, outcome, last)
                 answered = outcome.status is TurnStatus.COMPLETED and last is not None and turn.whole
                 if answered and turn.ask.memorable:
-                    self._house.observer.turn_ended(self.id, turn.ask.text, turn.whole)
+                    self._deps.observer.turn_ended(self.id, turn.ask.text, turn.whole)
             finally:
                 turn.sink.publish()
 
@@ -447,18 +447,18 @@ class Session:
         key, timings = turn.ask.key, turn.timings
         facts = timings.report(self.id, turn.id, f"{key.provider}/{key.model}", self.owner)
         report = TurnReport(self.id, turn.id, key, outcome, facts, timings, turn.origin, turn.left_out, self.owner)
-        self._house.turns.turn_ended(report)
+        self._deps.turns.turn_ended(report)
         if turn.agent is None:
-            await self._ledger.take_back(turn)
+            await self._turn_store.take_back(turn)
 
     # --- its parts ---
 
-    def _undress(self) -> None:
-        worn, self._outfit = self._outfit, None
+    def _close_tools(self) -> None:
+        tools, self._tools = self._tools, None
         # After a forced shutdown the task owner is gone before the last session; then the maker of the tool servers
         # stops them.
-        if worn is not None and worn[1] is not NOTHING and not self._house.crew.disbanded:
-            self._house.crew.start(worn[1].close(), f"tools of {self.id}")
+        if tools is not None and tools[1] is not NOTHING and not self._deps.tasks.disbanded:
+            self._deps.tasks.start(tools[1].close(), f"tools of {self.id}")
 
     async def _work(self) -> None:
         try:
@@ -485,7 +485,7 @@ class Session:
         turn.leave = None
         self._queue.remove(turn)
         self._leaving += 1
-        self._house.crew.start(self._turn_away(turn), f"a turn that left the queue of {self.id}")
+        self._deps.tasks.start(self._turn_away(turn), f"a turn that left the queue of {self.id}")
 
     async def _turn_away(self, turn: Turn) -> None:
         try:
@@ -502,7 +502,7 @@ class Session:
     async def _close(self, turn: Turn, outcome: TurnOutcome) -> int | None:
         """Store the answer. A bug of ours must not leave its client without an end."""
         try:
-            return await self._ledger.close_answer(turn, outcome, [])
+            return await self._turn_store.close_answer(turn, outcome, [])
         except Exception:
             log.exception("the end of turn %s of session %s is not stored by a fault of the gateway", turn.id, self.id)
             turn.sink.close(failed("internal_error", "the gateway failed; its log says why"), [])

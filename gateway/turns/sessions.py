@@ -33,8 +33,8 @@ LOOK_AGAIN = 0.25
 class Sessions:
     """The table of sessions, with the limits on their seats. One per gateway."""
 
-    def __init__(self, house: SessionDeps) -> None:
-        self.house = house
+    def __init__(self, deps: SessionDeps) -> None:
+        self.deps = deps
         self._table: dict[str, Session] = {}
         self._resting: OrderedDict[str, asyncio.TimerHandle] = OrderedDict()
         """Timers of sessions with a seat and no turn, the longest idle first; a timer releases the seat."""
@@ -61,12 +61,12 @@ class Sessions:
         """Return the session, which must exist in the store; create its object if there is none."""
         session = self._table.get(session_id)
         if session is None:
-            session = self._table[session_id] = Session(session_id, owner, self.house, self._rested, self._make_way)
+            session = self._table[session_id] = Session(session_id, owner, self.deps, self._rested, self._make_way)
         return session
 
     def in_use(self) -> list[str]:
         """Return the ids of sessions that are busy or hold a seat."""
-        return [each.id for each in self._table.values() if each.busy or each.seating.seat is not None]
+        return [each.id for each in self._table.values() if each.busy or each.seat_manager.seat is not None]
 
     def forget(self, session_id: str) -> None:
         """The session was deleted: stop its turns, and drop it now or, if it is busy, at the end of its work."""
@@ -80,12 +80,10 @@ class Sessions:
         """Return the session if it is in the table: busy, with a seat, or with a remembered one."""
         return self._table.get(session_id)
 
-    def start(
-        self, session: Session, ask: Ask, turn_id: str, scribe: AnswerSink, place: Reserved | None = None
-    ) -> Turn:
+    def start(self, session: Session, ask: Ask, turn_id: str, sink: AnswerSink, place: Reserved | None = None) -> Turn:
         """Run a turn or queue it, at its reserved place if it has one. Raises `Draining`, `SessionQueueFull`."""
         self.check_open()
-        turn = Turn(turn_id, ask, scribe, TurnTimings(self.house.clock))
+        turn = Turn(turn_id, ask, sink, TurnTimings(self.deps.clock))
         if place is None:
             session.submit(turn)
         else:
@@ -106,7 +104,7 @@ class Sessions:
         return session, place
 
     def _at_its_work(self, session: Session) -> None:
-        self._wake(session.id)
+        self._stop_timer(session.id)
         self._at_work.add(session.id)
 
     @contextlib.asynccontextmanager
@@ -119,12 +117,12 @@ class Sessions:
             self._at_its_work(session)
             yield
 
-    def resume(self, session_id: str, scribe: AnswerSink, outputs: list[CallOutput], answer_id: str) -> Turn | None:
+    def resume(self, session_id: str, sink: AnswerSink, outputs: list[CallOutput], answer_id: str) -> Turn | None:
         """Continue a parked turn; None if it does not exist any more. Raises `Draining`, `CallsAnswered`,
         `OutputsMissing`."""
         self.check_open()
         session = self._table.get(session_id)
-        return None if session is None else session.resume(scribe, outputs, answer_id)
+        return None if session is None else session.resume(sink, outputs, answer_id)
 
     def waiting_for(self, call_id: str, owner: str) -> str | None:
         """Return the session of this owner whose parked turn waits for the result of this call."""
@@ -142,8 +140,8 @@ class Sessions:
     def settled(self, session_id: str, call_id: str) -> bool:
         """Whether the running turn has handed over this call and needs no answer any more."""
         session = self._table.get(session_id)
-        desk = None if session is None or session.turn is None else session.turn.pending_calls
-        return desk is not None and desk.settled(call_id)
+        pending = None if session is None or session.turn is None else session.turn.pending_calls
+        return pending is not None and pending.settled(call_id)
 
     def check_outputs(self, session_id: str, call_ids: list[str]) -> None:
         """Raise `OutputsMissing` if `resume` would."""
@@ -159,9 +157,9 @@ class Sessions:
     async def drain(self, seconds: float, patience: float = 5.0) -> None:
         """Let running turns end within `seconds`, then stop them, then release all sessions."""
         self._draining = True
-        if seconds <= 0 or not await self._quiet(seconds):
+        if seconds <= 0 or not await self._wait_until_quiet(seconds):
             self._stop_all(StopCause.DRAIN)
-            await self._quiet(patience)
+            await self._wait_until_quiet(patience)
         for session in tuple(self._table.values()):
             self._let_go(session)
 
@@ -171,7 +169,7 @@ class Sessions:
             timer.cancel()
         self._resting.clear()
 
-    async def _quiet(self, seconds: float) -> bool:
+    async def _wait_until_quiet(self, seconds: float) -> bool:
         """Wait until no turn runs. False if that takes longer than `seconds`."""
         try:
             async with asyncio.timeout(seconds):
@@ -197,7 +195,7 @@ class Sessions:
         for session in tuple(self._table.values()):
             session.stop_all(stop)
 
-    def _wake(self, session_id: str) -> None:
+    def _stop_timer(self, session_id: str) -> None:
         timer = self._resting.pop(session_id, None)
         if timer is not None:
             timer.cancel()
@@ -206,15 +204,15 @@ class Sessions:
         """A session has less to do now. If it is idle, start its timer or remove it; a busy one reports again."""
         if session.busy:
             return
-        self._wake(session.id)
+        self._stop_timer(session.id)
         self._at_work.discard(session.id)
         if session.retired:
-            session.seating.forget()
-        if session.seating.seat is None or self._draining:
+            session.seat_manager.forget()
+        if session.seat_manager.seat is None or self._draining:
             self._let_go(session)
         else:
             loop = asyncio.get_running_loop()
-            self._resting[session.id] = loop.call_later(self.house.settings.seat_idle, self._let_go, session)
+            self._resting[session.id] = loop.call_later(self.deps.settings.seat_idle, self._let_go, session)
             self._make_room()
         self._calm.set()
 
@@ -223,19 +221,21 @@ class Sessions:
 
         However many turns wait, the pool is inspected at most once per `LOOKING` seconds.
         """
-        now = self.house.clock()
+        now = self.deps.clock()
         if not self._resting or now - self._looked < LOOKING:
             return
         self._looked = now
         resting = (self._table[each] for each in self._resting)
-        leases = {session.seating.seat.lease.id: session for session in resting if session.seating.seat is not None}
-        going = first_to_go(self.house.pool.snapshot().core, leases)
+        leases = {
+            session.seat_manager.seat.lease.id: session for session in resting if session.seat_manager.seat is not None
+        }
+        going = first_to_go(self.deps.pool.snapshot().core, leases)
         if going is not None:
             self._let_go(leases[going])
 
     def _make_room(self) -> None:
         """Release idle seats until `seats_max` is kept. Seats of running turns are needed, however many there are."""
-        most = self.house.settings.seats_max
+        most = self.deps.settings.seats_max
         while self._resting and len(self._resting) + len(self._at_work) > most:
             oldest = next(iter(self._resting))
             self._let_go(self._table[oldest])
@@ -243,17 +243,19 @@ class Sessions:
             log.info("%d sessions have a turn and a seat each, above gateway.seats_max (%d)", len(self._at_work), most)
 
     def _let_go(self, session: Session) -> None:
-        self._wake(session.id)  # Always, also if busy: `_make_room` loops over idle sessions until there are none.
+        self._stop_timer(
+            session.id
+        )  # Always, also if busy: `_make_room` loops over idle sessions until there are none.
         if session.busy:
             return
         session.let_go()
         self._table.pop(session.id, None)
-        if session.seating.remembers and not self._draining:
+        if session.seat_manager.remembers and not self._draining:
             self._table[session.id] = session  # Behind all sessions that were let go earlier.
             self._forget()
 
     def _forget(self) -> None:
         """Bound the sessions that are only remembered: the one that was let go first is dropped first."""
-        if len(self._table) > self.house.settings.sessions_max:
-            idle = (each for each in self._table.values() if not each.busy and each.seating.seat is None)
+        if len(self._table) > self.deps.settings.sessions_max:
+            idle = (each for each in self._table.values() if not each.busy and each.seat_manager.seat is None)
             self._table.pop(next(idle).id)

@@ -93,7 +93,7 @@ class ToolsetFactory:
         belt = await self._belt(SessionContext(SessionFacts(session_id=NOBODY), ""), remembered=remembered)
         return () if belt is None else tuple(belt.offer.definitions)
 
-    async def outfit(self, context: SessionContext, *, remembered: bool) -> SessionTools:
+    async def session_tools(self, context: SessionContext, *, remembered: bool) -> SessionTools:
         """Return the tools of this session; the caller closes them when the session ends."""
         belt = await self._belt(context, remembered=remembered)
         if self._upstreams is None:

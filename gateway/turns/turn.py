@@ -33,7 +33,7 @@ COPIES = 4
 class Continuation:
     """The request that brings the results of function calls."""
 
-    scribe: AnswerSink
+    sink: AnswerSink
     outputs: Sequence[CallOutput]
 
 
@@ -115,11 +115,11 @@ class Turn:
 
         If the request was handed to an API client and another caller answers it, the turn goes on without a client.
         """
-        desk = self.pending_calls
-        if desk is None or permission_id not in {each.id for each in desk.permissions}:
+        pending = self.pending_calls
+        if pending is None or permission_id not in {each.id for each in pending.permissions}:
             return False
-        desk.answer(permission_id, REFUSED if not allow else ALWAYS if always else GRANTED)
-        if self.next is not None and not self.next.done() and not desk.waiting:
+        pending.answer(permission_id, REFUSED if not allow else ALWAYS if always else GRANTED)
+        if self.next is not None and not self.next.done() and not pending.waiting:
             self.next.set_result(Continuation(DiscardingSink(), ()))
         return True
 

@@ -42,11 +42,11 @@ log = logging.getLogger(__name__)
 class TurnStore:
     """Stores the turns of one session."""
 
-    def __init__(self, session_id: str, owner: str, house: SessionDeps) -> None:
+    def __init__(self, session_id: str, owner: str, deps: SessionDeps) -> None:
         self._id = session_id
         self._owner = owner
-        self._house = house
-        self._store = house.store
+        self._deps = deps
+        self._store = deps.store
         self._instructions: str | None = None
         """The instructions of the session; None: not read yet."""
 
@@ -54,7 +54,7 @@ class TurnStore:
         """Store the question. Must not be cancelled: a caller that does not know what was stored cannot take it
         back."""
         ask = turn.ask
-        await self._house.mirrors.heal(self._id)
+        await self._deps.mirrors.heal(self._id)
         if ask.again is not None:
             await self._ask_again(turn, ask.again)
             return
@@ -135,7 +135,7 @@ class TurnStore:
             turn.sink.close(fault(error), [])
             return None
         turn.own.update(ids)
-        self._house.mirrors.grew(self._id)
+        self._deps.mirrors.grew(self._id)
         return ids[-1] if ids else 0
 
     async def take_back(self, turn: Turn) -> None:
@@ -148,7 +148,7 @@ class TurnStore:
             await self._store.take_back(turn.undo)
         except GatewayError as error:
             log.warning("session %s keeps a message that was never sent: %s", self._id, error)
-        await self._house.mirrors.rewrite(self._id)
+        await self._deps.mirrors.rewrite(self._id)
 
     async def _keep_unasked(self, turn: Turn, kept: StoredAnswer) -> int:
         """Store a question that the gateway's shutdown took out of the queue: its client has a receipt, so it must not
@@ -192,7 +192,7 @@ class TurnStore:
             raise MovedOn(self._id)
         if place + 1 < len(messages):
             await self._store.deactivate(self._id, [message.id for message in messages[place + 1 :]])
-            await self._house.mirrors.rewrite(self._id)
+            await self._deps.mirrors.rewrite(self._id)
         turn.asked = message_id
         turn.own.add(message_id)
         await self._begin(turn, TurnBegin(self._id, (), turn.sink.begin()))
@@ -205,8 +205,8 @@ class TurnStore:
         return ids
 
     def _parked(self, calls: Sequence[AskedCall], response_id: str | None) -> list[ParkedCall]:
-        now, house = self._house.wall(), self._house
-        until = {True: now + house.permits.deadline, False: now + house.settings.client_tool_deadline}
+        now, deps = self._deps.wall(), self._deps
+        until = {True: now + deps.permits.deadline, False: now + deps.settings.client_tool_deadline}
         return [
             ParkedCall(
                 call.call_id, self._id, response_id, call.name, call.arguments, until[call.permission is not None], now

@@ -116,7 +116,7 @@ class Codec(Protocol):
     def open(self, order: SeatOrder) -> AgentCall:
         """The request that makes a new session."""
 
-    def unearth(self, session_id: str) -> Sequence[AgentCall]:
+    def unarchive(self, session_id: str) -> Sequence[AgentCall]:
         """Requests to send before a load (unarchive); an error in answer means that none was needed."""
 
     def load(self, session_id: str, order: SeatOrder) -> AgentCall:
@@ -128,7 +128,7 @@ class Codec(Protocol):
     def recent_turns(self, session_id: str, turns: int) -> Sequence[AgentCall]:
         """Requests for the last turns of a loaded session; empty where the load itself repeats the conversation."""
 
-    def recited(self, result: Any) -> Sequence[AgentEvent]:
+    def replayed_events(self, result: Any) -> Sequence[AgentEvent]:
         """Read the answer to `recent_turns`: the events of those turns, the oldest first. Raises `BadReply`."""
 
     def set_mode(self, session_id: str, mode: str) -> Sequence[AgentCall]:

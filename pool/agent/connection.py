@@ -21,7 +21,7 @@ from ostler.process.errors import StdinClosed
 from ostler.process.exit import Exit
 from ostler.process.folder import Descriptor
 from ostler.process.probe import BlockingProbe
-from ostler.process.process import AgentProcess, enter
+from ostler.process.process import AgentProcess, open_folder
 from ostler.process.supervisor import ProcessSupervisor
 from ostler.wire.json import JsonObject
 from ostler.wire.redaction import Redaction
@@ -71,8 +71,8 @@ class AgentConnection:
         self._launch = launch
         self._receiver = receiver
         self._peer: Peer[Pending] = Peer(versioned=versioned)
-        self._road = asyncio.Event()
-        self._road.set()
+        self._can_write = asyncio.Event()
+        self._can_write.set()
         self._held = 0
         self._exit: Exit | None = None
         self._process: AgentProcess | None = None
@@ -82,12 +82,12 @@ class AgentConnection:
         self.sample = ""
         """The first line on stdout that was no message; for a wrong program often its error message."""
 
-    async def start(self, keeper: ProcessSupervisor, folders: BlockingProbe[Descriptor]) -> None:
+    async def start(self, supervisor: ProcessSupervisor, folders: BlockingProbe[Descriptor]) -> None:
         """Start the process. Raises `StartError`."""
         command = self._launch.command
-        with await enter(command, folders) as folder:
+        with await open_folder(command, folders) as folder:
             opened = folder.descriptor.link
-            self._process = await AgentProcess.start(command, self, keeper=keeper, cwd=opened)
+            self._process = await AgentProcess.start(command, self, supervisor=supervisor, cwd=opened)
         early, self._early = self._early, []
         for frame in early:
             self._write(frame)
@@ -241,13 +241,13 @@ class AgentConnection:
         if not self.ended:
             self._write(self._peer.reply_fault(request_id, fault))
 
-    async def free_road(self, method: str, phase: Phase) -> None:
+    async def wait_writable(self, method: str, phase: Phase) -> None:
         """Wait until the process takes more bytes. Raises `AgentSilent`, `TransportLost`."""
         deadline = self._launch.settings.deadlines.write
-        if not self._road.is_set():
+        if not self._can_write.is_set():
             try:
                 async with asyncio.timeout(deadline):
-                    await self._road.wait()
+                    await self._can_write.wait()
             except TimeoutError as error:
                 raise AgentSilent(provider=self._launch.provider.name, method=method, waited=deadline) from error
         if self.ended:
@@ -270,14 +270,14 @@ class AgentConnection:
         """Note whether the pipe takes more bytes."""
         if ok:
             self._held = 0
-            self._road.set()
+            self._can_write.set()
         else:
-            self._road.clear()
+            self._can_write.clear()
 
     def process_exited(self, exit: Exit) -> None:  # noqa: A002 (the process's listener has it so)
         """The process has exited: fail every pending request, then tell the receiver."""
         self._exit = exit
-        self._road.set()
+        self._can_write.set()
         if self._process is None:
             return  # the start was called off and the process ended with it; the caller of `start` knows
         for pending in self._peer.close(str(exit)):
@@ -285,7 +285,7 @@ class AgentConnection:
         self._receiver.died(exit_code(exit), exit.stderr[-STDERR_LINES:])
 
     def _write(self, frame: bytes) -> None:
-        if not self._road.is_set():
+        if not self._can_write.is_set():
             self._held += len(frame)
             if self._held > HELD_LIMIT:
                 log.error("%s does not read: %d bytes wait for it; it is ended", self._launch.key, self._held)

@@ -55,12 +55,14 @@ def nothing() -> None:
 class Opening:
     """The opening or loading of one session. Use an instance once."""
 
-    def __init__(self, host: OpeningHost, gate: OpenGate, order: SeatOrder, made: Callable[[], None] = nothing) -> None:
-        """`made` is called when the agent has answered, so that other opens do not wait for the end of a replay."""
+    def __init__(
+        self, host: OpeningHost, open_gate: OpenGate, order: SeatOrder, on_answered: Callable[[], None] = nothing
+    ) -> None:
+        """`on_answered` is called on the agent's answer, so that other opens do not wait for the end of a replay."""
         self._host = host
-        self._gate = gate
+        self._open_gate = open_gate
         self._order = order
-        self._made = made
+        self._on_answered = on_answered
         self._deadlines = host.launch.settings.deadlines
         self._provider = host.launch.provider
         self._loop = asyncio.get_running_loop()
@@ -68,7 +70,7 @@ class Opening:
     async def new(self) -> AgentSession:
         """Open a new session. Raises as `Transport.open`."""
         self._order = self._host.equip(self._order)
-        made: list[AgentSession] = []
+        sessions: list[AgentSession] = []
 
         def register(result: Any) -> None:
             opened = self._host.codec.opened(result)
@@ -76,11 +78,11 @@ class Opening:
                 raise BadReply(f"it gave the id of another live session, {opened.session_id!r}, to a new one")
             session = AgentSession(self._host, opened.session_id, self._order)
             self._host.enter(session)
-            self._adopt(session, opened)
-            made.append(session)
+            self._apply_opened(session, opened)
+            sessions.append(session)
 
         await self._exchange(Phase.SESSION_OPEN, self._host.codec.open(self._order), register)
-        return await self._make_ready(made[0])
+        return await self._make_ready(sessions[0])
 
     async def load(self, memo: SessionMemo) -> AgentSession:
         """Restore a session that an earlier process made. Raises as `Transport.load`."""
@@ -92,11 +94,11 @@ class Opening:
         self._host.enter(session)
 
         def register(result: Any) -> None:
-            self._adopt(session, self._host.codec.opened(result, memo.session_id))
+            self._apply_opened(session, self._host.codec.opened(result, memo.session_id))
 
         try:
             await self._host.take_back(session)
-            await self._unearth(memo.session_id)
+            await self._unarchive(memo.session_id)
             call = self._host.codec.load(memo.session_id, self._order)
             await self._exchange(Phase.SESSION_LOAD, call, register)
         except BaseException:
@@ -104,15 +106,15 @@ class Opening:
             self._host.run_closing_task(self._host.put_away(session))
             raise
         try:
-            await self._hear_out(session, memo)
-            self._require_told(session)
+            await self._await_replay(session, memo)
+            self._require_replay(session)
         except BaseException:
             await session.close()
             raise
         return await self._make_ready(session)
 
-    async def _unearth(self, session_id: str) -> None:
-        for call in self._host.codec.unearth(session_id):
+    async def _unarchive(self, session_id: str) -> None:
+        for call in self._host.codec.unarchive(session_id):
             try:
                 await self._host.connection.ask(call, deadline=self._deadlines.session_load, phase=Phase.SESSION_LOAD)
             except AgentFault:
@@ -120,12 +122,12 @@ class Opening:
             except AgentSilent as error:
                 raise self._host.connection.failure(Phase.SESSION_LOAD, str(error), error.waited) from error
 
-    async def _hear_out(self, session: AgentSession, memo: SessionMemo) -> None:
+    async def _await_replay(self, session: AgentSession, memo: SessionMemo) -> None:
         """Wait until the agent has repeated the conversation."""
         codec, connection, began = self._host.codec, self._host.connection, self._loop.time()
 
         def tell(result: Any) -> None:
-            for event in codec.recited(result):
+            for event in codec.replayed_events(result):
                 session.receive(event)
 
         for call in codec.recent_turns(session.id, 1 + memo.said.since):
@@ -137,7 +139,7 @@ class Opening:
                 raise connection.failure(Phase.SESSION_LOAD, str(error), self._loop.time() - began) from error
         await session.replayed()
 
-    def _require_told(self, session: AgentSession) -> None:
+    def _require_replay(self, session: AgentSession) -> None:
         if self._host.connection.ended:
             # the replay cannot be judged: the process died during it
             raise self._host.connection.lost(Phase.SESSION_LOAD)
@@ -153,10 +155,10 @@ class Opening:
         deadline = deadlines.session_open if phase is Phase.SESSION_OPEN else deadlines.session_load
         if self._order.ticket is not None:
             self._host.own(self._order.ticket)
-        async with self._gate:
+        async with self._open_gate:
             began = self._loop.time()
             try:
-                await connection.free_road(call.method, phase)
+                await connection.wait_writable(call.method, phase)
                 await connection.ask(call, deadline=deadline, phase=phase, at_once=register)
             except AgentFault as fault:
                 raise self._refused(phase, fault, self._loop.time() - began, call) from fault
@@ -164,7 +166,7 @@ class Opening:
                 # The agent may have made a session whose id was never received.
                 self._host.leaked += 1
                 raise connection.failure(phase, str(error), self._loop.time() - began) from error
-        self._made()
+        self._on_answered()
 
     def _refused(self, phase: Phase, fault: AgentFault, waited: float, call: AgentCall) -> PoolError:
         if phase is Phase.SESSION_LOAD and fault.code in self._provider.faults.unknown_session:
@@ -175,7 +177,7 @@ class Opening:
             why = f"{why}; {self._provider.advice()}"
         return self._host.connection.failure(phase, why, waited)
 
-    def _adopt(self, session: AgentSession, opened: Opened) -> None:
+    def _apply_opened(self, session: AgentSession, opened: Opened) -> None:
         session.mode, session.model = opened.mode, opened.model
         self._host.opened += 1
 

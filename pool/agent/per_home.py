@@ -19,7 +19,7 @@ class PerHome:
         """Opens working directories for all transports: a dead disk blocks a bounded number of threads."""
         self._opens: dict[tuple[str, str], OpenGate] = {}
         self._starts: dict[tuple[str, str], StartGate] = {}
-        self._shelves: dict[tuple[str, str], RecordArchive] = {}
+        self._archives: dict[tuple[str, str], RecordArchive] = {}
 
     def opens(self, provider: Provider, home: str) -> OpenGate:
         """The gate for opening sessions of this provider on this HOME."""
@@ -31,4 +31,4 @@ class PerHome:
 
     def archive(self, provider: Provider, home: str) -> RecordArchive:
         """The archive for session records that are not in use."""
-        return self._shelves.setdefault((provider.name, home), RecordArchive(provider.records, home))
+        return self._archives.setdefault((provider.name, home), RecordArchive(provider.records, home))

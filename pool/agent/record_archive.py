@@ -52,8 +52,8 @@ class RecordArchive:
         self._records = records
         self._home = home
         self._holders: WeakValueDictionary[str, Holder] = WeakValueDictionary()
-        self._moving = SessionTransfers()
-        self._looks: BlockingProbe[list[str]] = BlockingProbe()
+        self._transfers = SessionTransfers()
+        self._probe: BlockingProbe[list[str]] = BlockingProbe()
 
     async def put_away(self, holder: Holder, patience: float) -> None:
         """Move the session's record to the archive, unless another holder owns it. The agent must be done with it."""
@@ -71,11 +71,11 @@ class RecordArchive:
         return self._holders.get(holder.id, holder) is holder
 
     async def _move(self, session_id: str, work: Callable[[], list[str]], patience: float) -> None:
-        await self._moving.settled(session_id, patience)
-        with self._moving.under_way(session_id):
+        await self._transfers.settled(session_id, patience)
+        with self._transfers.under_way(session_id):
             try:
                 # The key is this holder's own work: a second move must not join the first one's result.
-                left = await self._looks.find(work, work, patience, place=self._home)
+                left = await self._probe.find(work, work, patience, place=self._home)
             # HOME itself may be unreadable: no reason to fail the open of a session
             except (ProbeFailed, OSError) as error:
                 left = [str(error)]
@@ -85,14 +85,14 @@ class RecordArchive:
 
 def put_away(home: Path, records: Records, session_id: str, wanted: Callable[[], bool]) -> list[str]:
     """Move this session's records to the archive; return one sentence for each record that stays, and why."""
-    ways = [(desk, desk.with_name(desk.name + BESIDE)) for desk in home.glob(records.folders)]
+    ways = [(source, source.with_name(source.name + BESIDE)) for source in home.glob(records.folders)]
     return list(_moved(ways, records, session_id, wanted))
 
 
 def take_back(home: Path, records: Records, session_id: str) -> list[str]:
     """Move this session's records back; return one sentence for each record that stays, and why."""
-    shelves = home.glob(records.folders + BESIDE)
-    ways = [(shelf, shelf.with_name(shelf.name.removesuffix(BESIDE))) for shelf in shelves]
+    archives = home.glob(records.folders + BESIDE)
+    ways = [(archive, archive.with_name(archive.name.removesuffix(BESIDE))) for archive in archives]
     return list(_moved(ways, records, session_id, lambda: True))
 
 

@@ -40,9 +40,9 @@ def end_of(parts: Sequence[PromptPart]) -> str:
     if len(texts) < len(parts):
         # Agents render the parts between two texts in their own way, so only the last text counts.
         texts = [text for text in texts if text.strip()][-1:]
-    text, reach = "".join(text[-REACH:] for text in texts), END
-    while len(end := squeezed(text, reach)) < END and reach < min(len(text), REACH):
-        reach *= 4
+    text, length = "".join(text[-REACH:] for text in texts), END
+    while len(end := squeezed(text, length)) < END and length < min(len(text), REACH):
+        length *= 4
     return end[-END:]
 
 
@@ -87,7 +87,7 @@ class LastPrompt:
 class ReplayCheck:
     """Examines the events of one load. Read `holds` when the replay is over."""
 
-    __slots__ = ("_answered", "_asking", "_behind", "_noise", "_run", "_said", "recalled")
+    __slots__ = ("_answered", "_behind", "_in_user_text", "_noise", "_run", "_said", "recalled")
 
     def __init__(self, said: LastTexts, noise: Pattern[str] | None) -> None:
         """`noise` matches texts that the agent writes in the user's name."""
@@ -95,7 +95,7 @@ class ReplayCheck:
         """Events of the conversation that the agent has repeated."""
         self._said = said
         self._noise = noise
-        self._asking = False
+        self._in_user_text = False
         self._run = ""
         """The end of the run of user texts that is being read."""
         self._behind: int | None = None
@@ -119,12 +119,12 @@ class ReplayCheck:
                 self._ask(event.text)
         elif type(event) is not Other:
             self.recalled += 1
-            self._asking = False
+            self._in_user_text = False
             self._answered = self._answered or (self._behind == 0 and type(event) in WORDS)
 
     def _ask(self, text: str) -> None:
-        if not self._asking:
-            self._asking, self._run = True, ""
+        if not self._in_user_text:
+            self._in_user_text, self._run = True, ""
             self._behind = None if self._behind is None else self._behind + 1
         piece = squeezed(text, REACH)
         run, self._run = self._run + piece, (self._run + piece)[-2 * END :]

@@ -70,7 +70,7 @@ class Host(Protocol):
     def capabilities(self) -> PromptCapabilities: ...
     def wall(self) -> float: ...
     def hold(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]": ...
-    def run_closing_task(self, goodbye: Coroutine[Any, Any, T]) -> "asyncio.Task[T]": ...
+    def run_closing_task(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]": ...
     async def wait_lost(self) -> TransportLost: ...
     async def end_session(self, session: "AgentSession") -> bool: ...
 
@@ -93,8 +93,8 @@ class AgentSession:
         self._deadlines = host.launch.settings.deadlines
         self._loading = memo is not None
         said = memo.said if memo else LastTexts()
-        self._recital = ReplayCheck(said, self._provider.replays_noise)
-        self._told_at = 0.0
+        self._replay_check = ReplayCheck(said, self._provider.replays_noise)
+        self._last_replayed_at = 0.0
         """When the agent last repeated something."""
         self._turn: AgentTurn | None = None
         self._sent = False
@@ -135,12 +135,12 @@ class AgentSession:
     @property
     def recalled(self) -> int:
         """Events of the conversation that the agent repeated while it loaded; 0 for a new session."""
-        return self._recital.recalled
+        return self._replay_check.recalled
 
     @property
     def remembers(self) -> bool:
         """Whether the replay of the load contains what was said last."""
-        return self._recital.holds
+        return self._replay_check.holds
 
     def on_answer(self, listener: Callable[[], None]) -> None:
         """Call `listener` once, soon after the next answer has begun or its turn has ended without one."""
@@ -161,8 +161,8 @@ class AgentSession:
         self._sent = self._cancel_said = False
         try:
             await require_in_place(self.order)
-            await self._quiet()
-            await self._host.connection.free_road("prompt", Phase.IDLE)
+            await self._wait_until_quiet()
+            await self._host.connection.wait_writable("prompt", Phase.IDLE)
             await self._require_living()
             self.require_good()
             if turn.cancelling:
@@ -194,7 +194,7 @@ class AgentSession:
         """Handle an event of this session; called in wire order."""
         turn = self._turn
         if turn is None or not self._sent:
-            self._file(event)
+            self._handle_outside_turn(event)
         elif type(event) is Finished:
             self._settle(turn, event)
         elif type(event) is Text and self._strips(event.text):
@@ -227,10 +227,10 @@ class AgentSession:
     async def replayed(self) -> None:
         """Wait until the agent has repeated the conversation; later events no longer count as replay."""
         quiet, began = self._provider.replay_quiet, self._loop.time()
-        self._told_at = began
+        self._last_replayed_at = began
         while quiet and not self._host.connection.ended and self._loop.time() < began + REPLAY_AT_MOST:
             silent = quiet * (1 if self.remembers else MORE_QUIET)
-            left = self._told_at + silent - self._loop.time()
+            left = self._last_replayed_at + silent - self._loop.time()
             if left <= 0:
                 break
             # Sleep in steps: an event in between may be the one searched for, and the agent may die.
@@ -278,7 +278,7 @@ class AgentSession:
         if self._sealed is not None:
             raise SessionEnded(self.id, self._sealed)
 
-    async def _quiet(self) -> None:
+    async def _wait_until_quiet(self) -> None:
         latest = self._loop.time() + QUIET_AT_MOST
         # No event can be awaited: quiet is the absence of events, and each late event moves the deadline.
         while (wait := min(self._quiet_until, latest) - self._loop.time()) > 0:  # noqa: ASYNC110 (see above)
@@ -412,7 +412,7 @@ class AgentSession:
         pattern = self._provider.strips
         return pattern is not None and pattern.fullmatch(text) is not None
 
-    def _file(self, event: AgentEvent) -> None:
+    def _handle_outside_turn(self, event: AgentEvent) -> None:
         """Handle an event outside any turn: replay while loading, otherwise late."""
         if not self._loading:
             self.late += 1
@@ -420,8 +420,8 @@ class AgentSession:
             if self._quiet_until > self._loop.time():
                 self._quiet_until = self._loop.time() + self._provider.cancel_quiet
             return
-        self._told_at = self._loop.time()
-        self._recital.record(event)
+        self._last_replayed_at = self._loop.time()
+        self._replay_check.record(event)
 
     async def _close(self) -> bool:
         turn = self._turn

@@ -61,7 +61,7 @@ HARD = StopDeadlines(eof=0, terminate=0)
 class Transport:
     """One agent process with its sessions. Create it with `start`."""
 
-    def __init__(self, launch: Launch, *, commons: PerHome, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, launch: Launch, *, per_home: PerHome, wall: Callable[[], float] = time.time) -> None:
         self.launch = launch
         self.codec = codec_for(launch)
         self.connection = AgentConnection(launch, self, versioned=self.codec.versioned)
@@ -72,12 +72,12 @@ class Transport:
         """Sessions that were given up because the agent cannot end them, or did not."""
         self.strays = 0
         """Updates and requests for sessions that are not open here."""
-        self._told_of_drop = False
+        self._drop_reported = False
         self.late = 0
         """Updates of sessions that had no running turn."""
-        self._archive = commons.archive(launch.provider, launch.command.env.get("HOME", launch.home))
-        self._toolway = ToolChannelRouter(launch, self.connection)
-        self._gate = commons.opens(launch.provider, launch.home)
+        self._archive = per_home.archive(launch.provider, launch.command.env.get("HOME", launch.home))
+        self._tool_router = ToolChannelRouter(launch, self.connection)
+        self._open_gate = per_home.opens(launch.provider, launch.home)
         self._wall = wall
         self._sessions: dict[str, AgentSession] = {}
         self._opening = 0
@@ -92,20 +92,20 @@ class Transport:
 
     @classmethod
     async def start(
-        cls, launch: Launch, *, keeper: ProcessSupervisor, commons: PerHome, wall: Callable[[], float] = time.time
+        cls, launch: Launch, *, supervisor: ProcessSupervisor, per_home: PerHome, wall: Callable[[], float] = time.time
     ) -> "Transport":
         """Start the process and perform the handshake.
 
         Raises `AgentStartFailed`, at the latest `deadlines.start` after the start gate let it through; no process is
         left then.
         """
-        transport = cls(launch, commons=commons, wall=wall)
+        transport = cls(launch, per_home=per_home, wall=wall)
         # A failed process is gone before the gate lets the next one in: it may hold a lock on what all of them create.
-        async with commons.starts(launch.provider, launch.home).passed():
+        async with per_home.starts(launch.provider, launch.home).passed():
             began = asyncio.get_running_loop().time()
             try:
-                await transport.connection.start(keeper, commons.folders)
-                await transport._shake_hands()
+                await transport.connection.start(supervisor, per_home.folders)
+                await transport._handshake()
                 transport._ready = True
             except (StartError, ProcessError, PoolError, BadReply) as error:
                 await transport.close(hard=True)
@@ -187,15 +187,18 @@ class Transport:
         """Open a session and attach its tools. Raises `AgentStartFailed` (phase session_open or tools),
         `ToolChannelMissing`, `TransportLost`.
         """
-        return await self._carried_through(Opening(self, self._gate, order).new())
+        return await self._carried_through(Opening(self, self._open_gate, order).new())
 
-    async def load(self, memo: SessionMemo, order: SeatOrder, made: Callable[[], None] = nothing) -> AgentSession:
-        """Restore a session of an earlier process; `made` is called on the agent's answer, before the replay ends.
+    async def load(
+        self, memo: SessionMemo, order: SeatOrder, on_answered: Callable[[], None] = nothing
+    ) -> AgentSession:
+        """Restore a session of an earlier process; `on_answered` is called on the agent's answer, before the replay
+        ends.
 
         Raises `LoadRefused` (nothing was sent), `UnknownSession`, `RecordIncomplete`, or as `open`.
         """
         check_load(self, memo, order, offered=self.info.loads, now=self._wall())
-        return await self._carried_through(Opening(self, self._gate, order, made).load(memo))
+        return await self._carried_through(Opening(self, self._open_gate, order, on_answered).load(memo))
 
     async def probe(self, timeout: float | None = None) -> bool:
         """Whether the agent answers anything in time; an error, such as "method not found", counts as an answer."""
@@ -249,21 +252,21 @@ class Transport:
 
     def notified(self, method: str, params: JsonObject) -> None:
         """Deliver one event to one session. The hot path."""
-        told = self.codec.session_update(method, params)
-        if told is None:
+        update = self.codec.session_update(method, params)
+        if update is None:
             if self.codec.carries(method):
-                self._toolway.notice(method, params)
+                self._tool_router.notice(method, params)
             return
-        session = self._sessions.get(told[0])
+        session = self._sessions.get(update[0])
         if session is None:
             self.strays += 1
         else:
-            session.receive(told[1])
+            session.receive(update[1])
 
     def requested(self, request_id: RpcId, method: str, params: JsonObject) -> None:
         """Answer a request of the agent, or pass it to its session or tool channel."""
         if self.codec.carries(method):
-            self._toolway.request(request_id, method, params)
+            self._tool_router.request(request_id, method, params)
             return
         wanted = self.codec.wanted(method, params)
         if isinstance(wanted, PermissionWanted):
@@ -280,8 +283,8 @@ class Transport:
 
     def message_dropped(self, head: bytes, why: str) -> None:
         """Report a message over a size limit to the turn that it names, otherwise to the only one that runs."""
-        level = logging.DEBUG if self._told_of_drop else logging.WARNING
-        self._told_of_drop = True
+        level = logging.DEBUG if self._drop_reported else logging.WARNING
+        self._drop_reported = True
         log.log(level, "%s: pid %d: %s", self.key, self.pid, why)
         named = NAMED.search(head)
         session = self._sessions.get(named[1].decode(errors="replace")) if named else None
@@ -304,7 +307,7 @@ class Transport:
             session.die(self.connection.lost(Phase.IDLE if session.turn is None else Phase.PROMPT))
             self.run_closing_task(self.put_away(session))
         self._sessions.clear()
-        self._toolway.close()
+        self._tool_router.close()
         self._gone.set()
         listeners, self._listeners = self._listeners, []
         for listener in listeners:
@@ -323,9 +326,9 @@ class Transport:
         task.add_done_callback(self._drop)
         return task
 
-    def run_closing_task(self, goodbye: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+    def run_closing_task(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Own a task that ends a session. `close` waits for it, but cancels the tasks of `hold`."""
-        task = asyncio.get_running_loop().create_task(goodbye, context=Context())
+        task = asyncio.get_running_loop().create_task(work, context=Context())
         self._closing_tasks.add(task)
         task.add_done_callback(self._closing_tasks.discard)
         return task
@@ -349,7 +352,7 @@ class Transport:
 
     def equip(self, order: SeatOrder) -> SeatOrder:
         """The order, with the declaration that its tool channel needs. Raises `ToolChannelMissing`."""
-        return self._toolway.equip(order, self.info)
+        return self._tool_router.equip(order, self.info)
 
     async def end_session(self, session: AgentSession) -> bool:
         """End a session by the strongest request that this agent has; returns whether the agent ended it."""
@@ -374,7 +377,7 @@ class Transport:
             return True  # it ends with its process
         ended = False
         try:
-            ended = await self._say_goodbye(session.id)
+            ended = await self._ask_to_close(session.id)
         except (AgentFault, AgentSilent, TransportLost, ProcessError) as error:
             level = logging.DEBUG if self._closing else logging.WARNING
             log.log(level, "%s: session %s was not ended: %s", self.key, session.id, error)
@@ -383,7 +386,7 @@ class Transport:
             self.leaked += 1
         return ended
 
-    async def _say_goodbye(self, session_id: str) -> bool:
+    async def _ask_to_close(self, session_id: str) -> bool:
         verb = self.provider.close
         if verb is CloseVerb.KILL:
             # Not `close`: it cancels the tasks of `hold`, and an open that fails for lack of tools is one of them.
@@ -399,7 +402,7 @@ class Transport:
 
     # The start, and the shell around open and load.
 
-    async def _shake_hands(self) -> None:
+    async def _handshake(self) -> None:
         deadline = self.launch.settings.deadlines.start
         call = self.codec.hello()
         result = await self.connection.ask(call, deadline=deadline, phase=Phase.HANDSHAKE)
@@ -433,13 +436,13 @@ class Transport:
             if task.cancelled() and caller is not None and not caller.cancelling():
                 # The process's end cancelled the open. The caller was not cancelled and must not see a CancelledError.
                 raise self.connection.lost(Phase.SESSION_OPEN) from None
-            task.add_done_callback(self._end_orphan)
+            task.add_done_callback(self._close_abandoned)
             raise
 
     def _opening_done(self, _task: "asyncio.Task[AgentSession]") -> None:
         self._opening -= 1
 
-    def _end_orphan(self, task: "asyncio.Task[AgentSession]") -> None:
+    def _close_abandoned(self, task: "asyncio.Task[AgentSession]") -> None:
         """Close the session of an open whose caller is gone: no other component knows of it."""
         if not task.cancelled() and task.exception() is None and not self._closing:
             self.hold(task.result().close())

@@ -63,7 +63,18 @@ class EventCallback:
 class AgentTurn:
     """The event stream of one prompt. `put` and `end` are for its session, all other methods for the consumer."""
 
-    __slots__ = ("_backlog", "_cancel", "_ear", "_end", "_iterated", "_left", "_over", "_waiter", "cancelling", "count")
+    __slots__ = (
+        "_backlog",
+        "_callback",
+        "_cancel",
+        "_end",
+        "_iterated",
+        "_left",
+        "_over",
+        "_waiter",
+        "cancelling",
+        "count",
+    )
 
     def __init__(self, cancel: Callable[["AgentTurn"], None]) -> None:
         self._cancel = cancel
@@ -71,7 +82,7 @@ class AgentTurn:
         self._end: Finished | None = None
         self._over = asyncio.Event()
         self._waiter: asyncio.Future[None] | None = None
-        self._ear: EventCallback | None = None
+        self._callback: EventCallback | None = None
         self._iterated = False
         self._left = False
         self.cancelling = False
@@ -125,14 +136,14 @@ class AgentTurn:
 
         No event is lost between two calls. An exception of `take` is raised here.
         """
-        if self._iterated or self._ear is not None:
+        if self._iterated or self._callback is not None:
             raise RuntimeError("a turn has one consumer")
-        ear = self._ear = EventCallback(take)
+        callback = self._callback = EventCallback(take)
         try:
-            self._tell()
-            return await ear.last
+            self._deliver()
+            return await callback.last
         finally:
-            self._ear = None
+            self._callback = None
 
     def __aiter__(self) -> AsyncIterator[TurnEvent]:
         if self._iterated:
@@ -150,32 +161,32 @@ class AgentTurn:
 
     def _wake(self) -> None:
         """Notify the consumer that there is an event to take."""
-        if self._ear is not None:
-            self._ear.call(self._tell)
+        if self._callback is not None:
+            self._callback.call(self._deliver)
         elif self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _tell(self) -> None:
+    def _deliver(self) -> None:
         """Deliver the waiting events to the callback of `deliver_to`."""
-        ear, backlog = self._ear, self._backlog
-        if ear is None or ear.last.done():
+        callback, backlog = self._callback, self._backlog
+        if callback is None or callback.last.done():
             return
-        ear.called = False
+        callback.called = False
         try:
             for _ in range(AT_ONCE):
                 if not backlog:
                     break
                 event = backlog.take()
-                if not ear.take(event):
-                    ear.last.set_result(event)
+                if not callback.take(event):
+                    callback.last.set_result(event)
                     return
         except Exception as error:  # noqa: BLE001 - raised where the consumer waits
-            ear.last.set_exception(error)
+            callback.last.set_exception(error)
         else:
             if backlog:
-                ear.call(self._tell)
+                callback.call(self._deliver)
             elif self._end is not None:
-                ear.last.set_result(self._end)
+                callback.last.set_result(self._end)
 
     async def _events(self) -> AsyncIterator[TurnEvent]:
         backlog = self._backlog

@@ -79,61 +79,61 @@ class Snapshot:
     leases: tuple[LeaseView, ...]
 
 
-def census(books: PoolState) -> PoolCensus:
-    states = [slot.state for slot in books.slots.values()]
+def census(state: PoolState) -> PoolCensus:
+    states = [slot.state for slot in state.slots.values()]
     ready = states.count(SlotState.READY)
     return PoolCensus(
         processes=len(states),
-        starting=books.starting,
+        starting=state.starting,
         ready=ready,
-        dying=len(states) - ready - books.starting,
-        max_processes=books.limits.max_processes,
-        leased=len(books.leases),
-        parked=sum(slot.parked for slot in books.slots.values()),
-        waiting=len(books.claims),
-        memory=books.charged,
-        memory_budget=books.limits.memory_budget,
-        throttled=books.tokens_now < 1.0,
+        dying=len(states) - ready - state.starting,
+        max_processes=state.limits.max_processes,
+        leased=len(state.leases),
+        parked=sum(slot.parked for slot in state.slots.values()),
+        waiting=len(state.claims),
+        memory=state.charged,
+        memory_budget=state.limits.memory_budget,
+        throttled=state.tokens_now < 1.0,
     )
 
 
-def snapshot(books: PoolState) -> Snapshot:
+def snapshot(state: PoolState) -> Snapshot:
     return Snapshot(
-        census(books),
-        books.closed,
-        books.paused,
-        tuple(_key_view(books, stable) for stable in books.stables.values()),
-        tuple(_slot_view(books, slot) for slot in books.spares.values()),
-        tuple(_lease_view(books, lease) for lease in books.leases.values()),
+        census(state),
+        state.closed,
+        state.paused,
+        tuple(_key_view(state, key_state) for key_state in state.keys.values()),
+        tuple(_slot_view(state, slot) for slot in state.spares.values()),
+        tuple(_lease_view(state, lease) for lease in state.leases.values()),
     )
 
 
-def _key_view(books: PoolState, stable: KeyState) -> KeyView:
-    breaker = books.breakers.get(stable.spec.group)
+def _key_view(state: PoolState, key_state: KeyState) -> KeyView:
+    breaker = state.breakers.get(key_state.spec.group)
     return KeyView(
-        key=stable.key,
-        provider=stable.spec.provider,
-        fingerprint=stable.spec.fingerprint,
-        paused=stable.paused,
-        full=len(stable.slots) >= key_cap(books, stable),
-        processes_wanted=processes_wanted(books, stable),
-        waiting=stable.waiting,
+        key=key_state.key,
+        provider=key_state.spec.provider,
+        fingerprint=key_state.spec.fingerprint,
+        paused=key_state.paused,
+        full=len(key_state.slots) >= key_cap(state, key_state),
+        processes_wanted=processes_wanted(state, key_state),
+        waiting=key_state.waiting,
         failures=breaker.failures if breaker else 0,
-        retry_in=max(0.0, breaker.claims_after - books.now) if breaker else 0.0,
+        retry_in=max(0.0, breaker.claims_after - state.now) if breaker else 0.0,
         last_failure=breaker.last.text if breaker else "",
-        slots=tuple(_slot_view(books, slot) for slot in stable.slots.values()),
-        lines=tuple(_line_view(books, stable, line) for line in stable.queues.values()),
+        slots=tuple(_slot_view(state, slot) for slot in key_state.slots.values()),
+        lines=tuple(_queue_view(state, key_state, queue) for queue in key_state.queues.values()),
     )
 
 
-def _slot_view(books: PoolState, slot: SlotRecord) -> SlotView:
+def _slot_view(state: PoolState, slot: SlotRecord) -> SlotView:
     return SlotView(
         slot=slot.id,
         generation=slot.generation,
         state=slot.state,
-        age=books.now - slot.born,
-        in_state=books.now - slot.since,
-        unused_for=books.now - slot.used_at,
+        age=state.now - slot.born,
+        in_state=state.now - slot.since,
+        unused_for=state.now - slot.used_at,
         leased=len(slot.leases),
         parked=slot.parked,
         opening=slot.opening,
@@ -148,20 +148,20 @@ def _slot_view(books: PoolState, slot: SlotRecord) -> SlotView:
     )
 
 
-def _line_view(books: PoolState, stable: KeyState, line: SeatQueue) -> SeatQueueView:
+def _queue_view(state: PoolState, key_state: KeyState, queue: SeatQueue) -> SeatQueueView:
     return SeatQueueView(
-        tools=line.tools,
-        waiting=line.ring.count,
-        parked=len(line.parked),
-        opening=line.opening,
-        target=target(books, stable, line),
-        floor=line.floor,
-        arrivals_per_minute=line.arrivals.rate(books.now) * 60.0,
-        remembered_burst=line.arrivals.peak,
-        hinted=books.now < line.hint_until,
+        tools=queue.tools,
+        waiting=queue.claims.count,
+        parked=len(queue.parked),
+        opening=queue.opening,
+        target=target(state, key_state, queue),
+        floor=queue.floor,
+        arrivals_per_minute=queue.arrivals.rate(state.now) * 60.0,
+        remembered_burst=queue.arrivals.peak,
+        hinted=state.now < queue.hint_until,
     )
 
 
-def _lease_view(books: PoolState, lease: LeaseRecord) -> LeaseView:
+def _lease_view(state: PoolState, lease: LeaseRecord) -> LeaseView:
     seat = None if lease.seat is None else lease.seat.id
-    return LeaseView(lease.id, lease.key, lease.slot.id, seat, lease.owner, books.now - lease.since)
+    return LeaseView(lease.id, lease.key, lease.slot.id, seat, lease.owner, state.now - lease.since)

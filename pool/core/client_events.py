@@ -18,142 +18,142 @@ from ostler.pool.core.settle import settle_fairly
 from ostler.pool.core.state import KeyState, LeaseRecord, PoolState, SeatQueue, StaleEvent
 from ostler.pool.core.values import KeySpec, RefusalKind, RetireReason, SlotState
 
-LINES: Final = 64
+MAX_TOOL_SETS: Final = 64
 """Tool sets remembered per key. Every decision for the key looks at each of them, on the event loop, and a client may
 send another tool set with every request. A gateway's own tool sets are a handful. A tool set with waiting claims,
 opening seats, a floor or a hint is never forgotten, so the number may exceed this limit while that many are busy.
 """
 
 
-def key_registered(event: events.KeyRegistered, books: PoolState) -> KeyState | None:
-    if books.closed:
+def key_registered(event: events.KeyRegistered, state: PoolState) -> KeyState | None:
+    if state.closed:
         raise StaleEvent
-    books.limits.check(event.spec)
-    books.recount_spares = True
-    stable = books.stables.get(event.key)
-    if stable is None:
-        stable = books.stables[event.key] = KeyState(event.key, event.spec, books.now)
-    elif stable.spec != event.spec:
-        _respec(books, stable, event.spec)
-    return stable
+    state.limits.check(event.spec)
+    state.recount_spares = True
+    key_state = state.keys.get(event.key)
+    if key_state is None:
+        key_state = state.keys[event.key] = KeyState(event.key, event.spec, state.now)
+    elif key_state.spec != event.spec:
+        _respec(state, key_state, event.spec)
+    return key_state
 
 
-def _respec(books: PoolState, stable: KeyState, spec: KeySpec) -> None:
+def _respec(state: PoolState, key_state: KeyState, spec: KeySpec) -> None:
     """Follow another spec. Another fingerprint is another generation: the old processes get no new seats."""
-    if stable.spec.group != spec.group:
-        stable.start_bytes, stable.ceiling_off = 0, False
-        stable.memory_retired_at = stable.slow_retired_at = None
-    stable.spec = spec
-    for slot in list(stable.slots.values()):
+    if key_state.spec.group != spec.group:
+        key_state.start_bytes, key_state.ceiling_off = 0, False
+        key_state.memory_retired_at = key_state.slow_retired_at = None
+    key_state.spec = spec
+    for slot in list(key_state.slots.values()):
         if slot.spec.group == spec.group:
             slot.spec = spec
         elif slot.state is SlotState.STARTING:
-            stop(books, slot, RetireReason.FINGERPRINT, hard=True)
+            stop(state, slot, RetireReason.FINGERPRINT, hard=True)
         elif slot.state is SlotState.READY:
-            retire(books, slot, RetireReason.FINGERPRINT)
-            shun(books, slot)
+            retire(state, slot, RetireReason.FINGERPRINT)
+            shun(state, slot)
 
 
-def claim(event: events.Claim, books: PoolState) -> KeyState | None:
-    if event.claim in books.claims or event.claim in books.granted:
+def claim(event: events.Claim, state: PoolState) -> KeyState | None:
+    if event.claim in state.claims or event.claim in state.granted:
         raise StaleEvent
-    stable = books.stables.get(event.key)
-    if books.closed or stable is None:
-        kind = RefusalKind.CLOSED if books.closed else RefusalKind.UNKNOWN_KEY
-        books.emit(Refuse(event.claim, kind, 0.0, census(books)))
+    key_state = state.keys.get(event.key)
+    if state.closed or key_state is None:
+        kind = RefusalKind.CLOSED if state.closed else RefusalKind.UNKNOWN_KEY
+        state.emit(Refuse(event.claim, kind, 0.0, census(state)))
         return None
-    stable.cool = False
-    waiting = _enqueue(books, stable, event)
-    settle_fairly(books, stable)
-    if event.claim in books.claims and len(books.claims) > books.limits.max_queue:
-        refuse(books, waiting, RefusalKind.SATURATED, text=f"{books.limits.max_queue} claims wait already")
+    key_state.cool = False
+    waiting = _enqueue(state, key_state, event)
+    settle_fairly(state, key_state)
+    if event.claim in state.claims and len(state.claims) > state.limits.max_queue:
+        refuse(state, waiting, RefusalKind.SATURATED, text=f"{state.limits.max_queue} claims wait already")
     return None
 
 
-def _enqueue(books: PoolState, stable: KeyState, event: events.Claim) -> Waiting:
+def _enqueue(state: PoolState, key_state: KeyState, event: events.Claim) -> Waiting:
     waiting = Waiting(
-        event.claim, event.key, event.tools, event.owner, event.deadline, event.parent, books.now, books.step
+        event.claim, event.key, event.tools, event.owner, event.deadline, event.parent, state.now, state.step
     )
     if event.tools is None:
-        waiting.miss = why_missed(books, stable, waiting)
-        books.enqueue(waiting, stable.transports)
+        waiting.miss = why_missed(state, key_state, waiting)
+        state.enqueue(waiting, key_state.transports)
     else:
-        line = queue_of(books, stable, event.tools)
-        waiting.miss = why_missed(books, stable, waiting)
+        queue = queue_of(state, key_state, event.tools)
+        waiting.miss = why_missed(state, key_state, waiting)
         if event.learn:
-            line.arrivals.record(books.now, refill_seconds(stable))
-        books.enqueue(waiting, line.ring)
+            queue.arrivals.record(state.now, refill_seconds(key_state))
+        state.enqueue(waiting, queue.claims)
     return waiting
 
 
-def queue_of(books: PoolState, stable: KeyState, tools: str) -> SeatQueue:
-    if tools not in stable.queues and len(stable.queues) >= LINES:
-        _forget_quietest(books, stable)
-    return books.line_of(stable, tools)
+def queue_of(state: PoolState, key_state: KeyState, tools: str) -> SeatQueue:
+    if tools not in key_state.queues and len(key_state.queues) >= MAX_TOOL_SETS:
+        _forget_quietest(state, key_state)
+    return state.get_or_add_queue(key_state, tools)
 
 
-def _forget_quietest(books: PoolState, stable: KeyState) -> None:
+def _forget_quietest(state: PoolState, key_state: KeyState) -> None:
     """Forget the tool set without arrivals for longest; none that has claims, opening seats, a floor or a hint."""
-    can_close = stable.spec.traits.can_close
+    can_close = key_state.spec.traits.can_close
     quiet = [
-        line
-        for line in stable.queues.values()
-        if not (line.ring.count or line.opening or line.floor or books.now < line.hint_until)
-        and (can_close or not line.parked)
+        queue
+        for queue in key_state.queues.values()
+        if not (queue.claims.count or queue.opening or queue.floor or state.now < queue.hint_until)
+        and (can_close or not queue.parked)
     ]
     if quiet:
-        line = min(quiet, key=lambda one: one.arrivals.last)
-        for seat in list(line.parked.values()):
-            close_seat(books, seat)
-        del stable.queues[line.tools]
+        queue = min(quiet, key=lambda one: one.arrivals.last)
+        for seat in list(queue.parked.values()):
+            close_seat(state, seat)
+        del key_state.queues[queue.tools]
 
 
-def claim_abandoned(event: events.ClaimAbandoned, books: PoolState) -> KeyState | None:
+def claim_abandoned(event: events.ClaimAbandoned, state: PoolState) -> KeyState | None:
     """Give back what the caller no longer wants: dequeue its claim, or release a grant that it never took."""
-    waiting = books.claims.get(event.claim)
+    waiting = state.claims.get(event.claim)
     if waiting is not None:
-        books.dequeue(waiting, books.ring_of(waiting))
-        return books.stables[waiting.key]
-    return _release(books, books.find_lease(books.granted.get(event.claim)))
+        state.dequeue(waiting, state.claim_queue_of(waiting))
+        return state.keys[waiting.key]
+    return _release(state, state.find_lease(state.granted.get(event.claim)))
 
 
-def lease_released(event: events.LeaseReleased, books: PoolState) -> KeyState | None:
-    lease = books.find_lease(event.lease)
+def lease_released(event: events.LeaseReleased, state: PoolState) -> KeyState | None:
+    lease = state.find_lease(event.lease)
     if lease.generation != event.generation:
         raise StaleEvent
-    return _release(books, lease)
+    return _release(state, lease)
 
 
-def _release(books: PoolState, lease: LeaseRecord) -> KeyState | None:
+def _release(state: PoolState, lease: LeaseRecord) -> KeyState | None:
     slot = lease.slot
-    books.hold_seconds += 0.2 * (books.now - lease.since - books.hold_seconds)
-    books.end_lease(lease)
+    state.hold_seconds += 0.2 * (state.now - lease.since - state.hold_seconds)
+    state.end_lease(lease)
     if lease.seat is not None:
-        close_seat(books, lease.seat)
-    finish_drain(books, slot)
-    judge_seats(books, slot)
-    return slot.stable
+        close_seat(state, lease.seat)
+    finish_drain(state, slot)
+    judge_seats(state, slot)
+    return slot.key_state
 
 
-def answered(event: events.Answered, books: PoolState) -> KeyState | None:
-    slot = books.find_lease(event.lease).slot
-    since = books.first_answer_pending.get(slot.id)
-    if since is not None and slot.stable is not None:
-        stable = slot.stable
-        stable.answer_seconds += 0.3 * (books.now - since - stable.answer_seconds)
-    books.mark_answered(slot)
+def answered(event: events.Answered, state: PoolState) -> KeyState | None:
+    slot = state.find_lease(event.lease).slot
+    since = state.first_answer_pending.get(slot.id)
+    if since is not None and slot.key_state is not None:
+        key_state = slot.key_state
+        key_state.answer_seconds += 0.3 * (state.now - since - key_state.answer_seconds)
+    state.mark_answered(slot)
     return None
 
 
-def hint(event: events.Hint, books: PoolState) -> KeyState | None:
-    stable = books.find_stable(event.key)
-    stable.cool = False
-    queue_of(books, stable, event.tools).hint_until = books.now + books.limits.hint_seconds
-    return stable
+def hint(event: events.Hint, state: PoolState) -> KeyState | None:
+    key_state = state.find_key(event.key)
+    key_state.cool = False
+    queue_of(state, key_state, event.tools).hint_until = state.now + state.limits.hint_seconds
+    return key_state
 
 
-def warm(event: events.KeepWarm, books: PoolState) -> KeyState | None:
-    stable = books.find_stable(event.key)
-    stable.cool = stable.cool and not event.seats
-    queue_of(books, stable, event.tools).floor = event.seats
-    return stable
+def warm(event: events.KeepWarm, state: PoolState) -> KeyState | None:
+    key_state = state.find_key(event.key)
+    key_state.cool = key_state.cool and not event.seats
+    queue_of(state, key_state, event.tools).floor = event.seats
+    return key_state

@@ -18,58 +18,58 @@ Rules:
 from ostler.pool.core.state import KeyState, PoolState, SlotRecord
 
 
-def start_is_deferred(books: PoolState, stable: KeyState) -> bool:
+def start_is_deferred(state: PoolState, key_state: KeyState) -> bool:
     """Whether the process that the key lacks must not be started ahead yet."""
-    stable.gave_way_at = _since(books, stable.gave_way_at)
-    return _goes_on(books, stable.gave_way_at)
+    key_state.gave_way_at = _since(state, key_state.gave_way_at)
+    return _goes_on(state, key_state.gave_way_at)
 
 
-def is_deferred_now(books: PoolState, stable: KeyState) -> bool:
+def is_deferred_now(state: PoolState, key_state: KeyState) -> bool:
     """Whether the last call of `start_is_deferred` would still say yes. Read-only: records nothing."""
-    since = stable.gave_way_at
-    return since is not None and since >= books.calm_at and books.now < since + books.limits.give_way
+    since = key_state.gave_way_at
+    return since is not None and since >= state.calm_at and state.now < since + state.limits.give_way
 
 
-def spare_is_deferred(books: PoolState, stable: KeyState) -> bool:
+def spare_is_deferred(state: PoolState, key_state: KeyState) -> bool:
     """Whether the spare that the key lacks must not be started yet."""
-    stable.spares_gave_way_at = _since(books, stable.spares_gave_way_at)
-    return _goes_on(books, stable.spares_gave_way_at)
+    key_state.spares_gave_way_at = _since(state, key_state.spares_gave_way_at)
+    return _goes_on(state, key_state.spares_gave_way_at)
 
 
-def open_is_deferred(books: PoolState, stable: KeyState, slot: SlotRecord) -> bool:
+def open_is_deferred(state: PoolState, key_state: KeyState, slot: SlotRecord) -> bool:
     """Whether no seat may be opened ahead on this process yet."""
-    since = books.first_answer_pending.get(slot.id)
-    if since is None and stable.waiting and not slot.has_answered:
+    since = state.first_answer_pending.get(slot.id)
+    if since is None and key_state.waiting and not slot.has_answered:
         since = slot.ready_at  # the waiting claim's own seat comes first, and then its answer
-    return _goes_on(books, since)
+    return _goes_on(state, since)
 
 
-def note_calm(books: PoolState) -> None:
+def note_calm(state: PoolState) -> None:
     """Called after every event: a key that was paused meanwhile, or had nothing to start, must not count from
     earlier.
     """
-    if not _is_busy(books):
-        books.calm_at = books.now
+    if not _is_busy(state):
+        state.calm_at = state.now
 
 
-def _since(books: PoolState, before: float | None) -> float | None:
-    if not _is_busy(books):
+def _since(state: PoolState, before: float | None) -> float | None:
+    if not _is_busy(state):
         return None
-    return books.now if before is None or before <= books.calm_at else before
+    return state.now if before is None or before <= state.calm_at else before
 
 
-def _is_busy(books: PoolState) -> bool:
+def _is_busy(state: PoolState) -> bool:
     """Whether a start or an open is under way while claims wait, or a first answer is pending."""
-    if books.claims and (books.starting or books.opening):
+    if state.claims and (state.starting or state.opening):
         return True
-    return any(_goes_on(books, since) for since in books.first_answer_pending.values())
+    return any(_goes_on(state, since) for since in state.first_answer_pending.values())
 
 
-def _goes_on(books: PoolState, since: float | None) -> bool:
+def _goes_on(state: PoolState, since: float | None) -> bool:
     if since is None:
         return False
-    until = since + books.limits.give_way
-    if books.now >= until:
+    until = since + state.limits.give_way
+    if state.now >= until:
         return False
-    books.alarm(until)
+    state.alarm(until)
     return True

@@ -13,58 +13,58 @@ from ostler.pool.core.state import PoolState, SlotRecord
 from ostler.pool.core.values import Counted, RetireReason, SeatState, SlotState
 
 
-def begin_drain(books: PoolState, slot: SlotRecord, cause: RetireReason) -> None:
+def begin_drain(state: PoolState, slot: SlotRecord, cause: RetireReason) -> None:
     """READY -> DRAINING: the process gets nothing new, and each of its leases moves at its next turn boundary."""
     slot.retire = slot.retire or cause
-    shun(books, slot)
-    books.enter(slot, SlotState.DRAINING)
-    books.alarm(books.now + books.limits.drain_timeout)
+    shun(state, slot)
+    state.enter(slot, SlotState.DRAINING)
+    state.alarm(state.now + state.limits.drain_timeout)
     for lease in slot.leases.values():
-        books.emit(MoveRequested(lease.id, slot.id, slot.retire))
-    finish_drain(books, slot)
+        state.emit(MoveRequested(lease.id, slot.id, slot.retire))
+    finish_drain(state, slot)
 
 
-def finish_drain(books: PoolState, slot: SlotRecord) -> None:
+def finish_drain(state: PoolState, slot: SlotRecord) -> None:
     """Stop a draining process once it has no leases."""
     if slot.state is SlotState.DRAINING and not slot.leases:
-        stop(books, slot, slot.retire or RetireReason.OPERATOR, hard=False)
+        stop(state, slot, slot.retire or RetireReason.OPERATOR, hard=False)
 
 
-def shun(books: PoolState, slot: SlotRecord) -> None:
+def shun(state: PoolState, slot: SlotRecord) -> None:
     """Open no new seats here; close the seats without a lease, those still opening included."""
     slot.shunned = True
     for seat in list(slot.seats.values()):
         if seat.state in {SeatState.OPENING, SeatState.PARKED}:
-            close_seat(books, seat)
+            close_seat(state, seat)
 
 
-def stop(books: PoolState, slot: SlotRecord, cause: RetireReason, *, hard: bool, text: str = "") -> None:
+def stop(state: PoolState, slot: SlotRecord, cause: RetireReason, *, hard: bool, text: str = "") -> None:
     """Any state -> CLOSING: the leases are lost, the seats removed, and the process is to be ended."""
-    _lose(books, slot, cause, text)
-    books.enter(slot, SlotState.CLOSING)
-    books.alarm(books.now + books.limits.stop_timeout)
-    books.emit(StopSlot(slot.id, hard, cause))
+    _lose(state, slot, cause, text)
+    state.enter(slot, SlotState.CLOSING)
+    state.alarm(state.now + state.limits.stop_timeout)
+    state.emit(StopSlot(slot.id, hard, cause))
 
 
-def lost(books: PoolState, slot: SlotRecord, text: str) -> None:
+def lost(state: PoolState, slot: SlotRecord, text: str) -> None:
     """The process died by itself: end what is left of its process tree."""
-    books.note(Counted.SLOT_DIED, slot, RetireReason.DIED, text)
-    stop(books, slot, RetireReason.DIED, hard=True, text=text)
+    state.note(Counted.SLOT_DIED, slot, RetireReason.DIED, text)
+    stop(state, slot, RetireReason.DIED, hard=True, text=text)
 
 
-def _lose(books: PoolState, slot: SlotRecord, cause: RetireReason, text: str) -> None:
+def _lose(state: PoolState, slot: SlotRecord, cause: RetireReason, text: str) -> None:
     leases = tuple(slot.leases)
     for lease in list(slot.leases.values()):
-        books.end_lease(lease)
+        state.end_lease(lease)
     for seat in list(slot.seats.values()):
-        books.remove_seat(seat)
+        state.remove_seat(seat)
     if leases:
-        books.emit(SeatsLost(slot.id, leases, cause, text))
+        state.emit(SeatsLost(slot.id, leases, cause, text))
 
 
-def stop_again(books: PoolState, slot: SlotRecord) -> None:
+def stop_again(state: PoolState, slot: SlotRecord) -> None:
     """The process tree outlived its stop: stop it again, hard."""
-    slot.since = books.now
-    books.alarm(books.now + books.limits.stop_timeout)
-    books.note(Counted.STOP_OVERDUE, slot, slot.retire)
-    books.emit(StopSlot(slot.id, hard=True, cause=slot.retire or RetireReason.OPERATOR))
+    slot.since = state.now
+    state.alarm(state.now + state.limits.stop_timeout)
+    state.note(Counted.STOP_OVERDUE, slot, slot.retire)
+    state.emit(StopSlot(slot.id, hard=True, cause=slot.retire or RetireReason.OPERATOR))

@@ -19,97 +19,97 @@ from ostler.pool.core.state import PoolState, SeatQueue, SeatRecord, SlotRecord
 from ostler.pool.core.values import Counted, RefusalKind, RetireReason, SeatState
 
 
-def start_failed(books: PoolState, slot: SlotRecord, phase: str, text: str, jitter: float, *, retryable: bool) -> None:
-    books.note(Counted.START_FAILED, slot, RetireReason.START_FAILED, f"{phase}: {text}")
-    _record(books, slot, phase, text, jitter, retryable=retryable)
-    _fruitless(books, slot, phase, text)
+def start_failed(state: PoolState, slot: SlotRecord, phase: str, text: str, jitter: float, *, retryable: bool) -> None:
+    state.note(Counted.START_FAILED, slot, RetireReason.START_FAILED, f"{phase}: {text}")
+    _record(state, slot, phase, text, jitter, retryable=retryable)
+    _fruitless(state, slot, phase, text)
 
 
-def start_fell_short(books: PoolState, slot: SlotRecord, phase: str, text: str, jitter: float) -> None:
+def start_fell_short(state: PoolState, slot: SlotRecord, phase: str, text: str, jitter: float) -> None:
     """A start failed because this machine had no room for it."""
-    books.note(Counted.START_FAILED, slot, RetireReason.START_FAILED, f"{phase}: {text}")
-    _breaker(books, slot).fall_short(books.now, books.limits, jitter, phase, text)
-    waited_for = slot.stable is not None and slot.stable.waiting > 0
-    _fruitless(books, slot, phase, text)
+    state.note(Counted.START_FAILED, slot, RetireReason.START_FAILED, f"{phase}: {text}")
+    _breaker(state, slot).fall_short(state.now, state.limits, jitter, phase, text)
+    waited_for = slot.key_state is not None and slot.key_state.waiting > 0
+    _fruitless(state, slot, phase, text)
     if waited_for:
-        _refuse_alike(books, slot.spec.group)
+        _refuse_alike(state, slot.spec.group)
 
 
-def _fruitless(books: PoolState, slot: SlotRecord, phase: str, text: str) -> None:
-    stop(books, slot, RetireReason.START_FAILED, hard=True)
-    if slot.stable is not None:
-        refuse_unserved(books, slot.stable, phase, text)
+def _fruitless(state: PoolState, slot: SlotRecord, phase: str, text: str) -> None:
+    stop(state, slot, RetireReason.START_FAILED, hard=True)
+    if slot.key_state is not None:
+        refuse_unserved(state, slot.key_state, phase, text)
 
 
-def _refuse_alike(books: PoolState, group: tuple[str, str]) -> None:
+def _refuse_alike(state: PoolState, group: tuple[str, str]) -> None:
     """Refuse the waiting claims of keys without a process that start the same way: they would find no room either.
 
     One start is tried at a time, so each of them would wait for all before it. A failed start that no claim waited for
     refuses no claim: the next start is for the claims that wait.
     """
-    retry_after = books.breakers[group].claims_after - books.now
-    for stable in books.stables.values():
-        if stable.spec.group == group and not (books.paused or stable.paused or stable.slots):
-            for waiting in all_waiting(stable):
-                refuse(books, waiting, RefusalKind.BREAKER_OPEN, retry_after=retry_after)
+    retry_after = state.breakers[group].claims_after - state.now
+    for key_state in state.keys.values():
+        if key_state.spec.group == group and not (state.paused or key_state.paused or key_state.slots):
+            for waiting in all_waiting(key_state):
+                refuse(state, waiting, RefusalKind.BREAKER_OPEN, retry_after=retry_after)
 
 
-def slot_died(books: PoolState, slot: SlotRecord, text: str) -> None:
+def slot_died(state: PoolState, slot: SlotRecord, text: str) -> None:
     if not slot.proven and slot.ready_step >= 0:
-        books.note(Counted.START_FAILED, slot, RetireReason.DIED, f"early exit: {text}")
-        _record(books, slot, "early exit", text, slot.jitter, retryable=True)
-    lost(books, slot, text)
+        state.note(Counted.START_FAILED, slot, RetireReason.DIED, f"early exit: {text}")
+        _record(state, slot, "early exit", text, slot.jitter, retryable=True)
+    lost(state, slot, text)
 
 
-def _record(books: PoolState, slot: SlotRecord, phase: str, text: str, jitter: float, *, retryable: bool) -> None:
-    breaker = _breaker(books, slot)
-    breaker.fail(books.now, books.limits, jitter, phase, text, retryable=retryable)
-    if breaker.failures == books.limits.breaker_after:
-        books.note(Counted.BREAKER_OPENED, slot, RetireReason.START_FAILED, text)
+def _record(state: PoolState, slot: SlotRecord, phase: str, text: str, jitter: float, *, retryable: bool) -> None:
+    breaker = _breaker(state, slot)
+    breaker.fail(state.now, state.limits, jitter, phase, text, retryable=retryable)
+    if breaker.failures == state.limits.breaker_after:
+        state.note(Counted.BREAKER_OPENED, slot, RetireReason.START_FAILED, text)
 
 
-def _breaker(books: PoolState, slot: SlotRecord) -> Breaker:
-    return books.breakers.setdefault(slot.spec.group, Breaker())
+def _breaker(state: PoolState, slot: SlotRecord) -> Breaker:
+    return state.breakers.setdefault(slot.spec.group, Breaker())
 
 
-def prove(books: PoolState, slot: SlotRecord) -> None:
+def prove(state: PoolState, slot: SlotRecord) -> None:
     """The process works: forget its fingerprint's failures, and a shortage from before it was ready."""
     slot.proven = True
-    breaker = books.breakers.get(slot.spec.group)
+    breaker = state.breakers.get(slot.spec.group)
     if breaker is None:
         return
-    books.capacity_changed = True
-    if breaker.failures >= books.limits.breaker_after:
-        books.note(Counted.BREAKER_CLOSED, slot)
+    state.capacity_changed = True
+    if breaker.failures >= state.limits.breaker_after:
+        state.note(Counted.BREAKER_CLOSED, slot)
     breaker.forgive(slot.ready_at)
-    if breaker.is_over(books.now, books.limits):
-        del books.breakers[slot.spec.group]
+    if breaker.is_over(state.now, state.limits):
+        del state.breakers[slot.spec.group]
 
 
-def open_failed(books: PoolState, seat: SeatRecord, text: str) -> None:
-    line, slot = seat.line, seat.slot
-    books.note(Counted.OPEN_FAILED, slot, RetireReason.OPENS_FAIL, text)
-    close_seat(books, seat)
-    _pause_opens(books, line)
-    if line.ring.count > line.opening and (waiting := line.ring.head()) is not None:
-        refuse(books, waiting, RefusalKind.OPEN_FAILED, phase="open", text=text)
-    if line.failures >= books.limits.open_failures:
-        retire(books, slot, RetireReason.OPENS_FAIL)
+def open_failed(state: PoolState, seat: SeatRecord, text: str) -> None:
+    queue, slot = seat.queue, seat.slot
+    state.note(Counted.OPEN_FAILED, slot, RetireReason.OPENS_FAIL, text)
+    close_seat(state, seat)
+    _pause_opens(state, queue)
+    if queue.claims.count > queue.opening and (waiting := queue.claims.head()) is not None:
+        refuse(state, waiting, RefusalKind.OPEN_FAILED, phase="open", text=text)
+    if queue.failures >= state.limits.open_failures:
+        retire(state, slot, RetireReason.OPENS_FAIL)
 
 
-def broken(books: PoolState, seat: SeatRecord) -> None:
+def broken(state: PoolState, seat: SeatRecord) -> None:
     """The seat has lost its tools. A parked seat is closed, and the next one is opened only after a pause, so that
     opening and breaking do not alternate without end. The holder of a leased seat is asked to take another one.
     """
-    books.note(Counted.SEAT_BROKEN, seat.slot)
+    state.note(Counted.SEAT_BROKEN, seat.slot)
     if seat.state is SeatState.PARKED:
-        _pause_opens(books, seat.line)
-        close_seat(books, seat)
+        _pause_opens(state, seat.queue)
+        close_seat(state, seat)
     elif seat.lease is not None:
-        books.emit(MoveRequested(seat.lease, seat.slot.id, RetireReason.TOOLS_LOST))
+        state.emit(MoveRequested(seat.lease, seat.slot.id, RetireReason.TOOLS_LOST))
 
 
-def _pause_opens(books: PoolState, line: SeatQueue) -> None:
-    line.failures += 1
-    pause = books.limits.backoff_base * 2.0 ** min(line.failures, 30)
-    line.open_after = books.now + min(books.limits.backoff_cap, pause)
+def _pause_opens(state: PoolState, queue: SeatQueue) -> None:
+    queue.failures += 1
+    pause = state.limits.backoff_base * 2.0 ** min(queue.failures, 30)
+    queue.open_after = state.now + min(state.limits.backoff_cap, pause)

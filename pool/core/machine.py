@@ -14,10 +14,7 @@ Rules:
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ostler.pool.core import client_events as intake
-from ostler.pool.core import events
-from ostler.pool.core import operator_events as orders
-from ostler.pool.core import process_events as facts
+from ostler.pool.core import client_events, events, operator_events, process_events
 from ostler.pool.core.actions import Action, WakeAt
 from ostler.pool.core.census import Snapshot, census, snapshot
 from ostler.pool.core.deferral import note_calm
@@ -32,86 +29,86 @@ class PoolCore:
     """The decisions of one pool. Only `handle` changes the state; every other method reads it."""
 
     def __init__(self, limits: Limits) -> None:
-        self.books = PoolState(limits)
+        self.state = PoolState(limits)
 
     def tools_in_use(self) -> set[str]:
         """The tool sets that some seat queue still uses: the runner may forget all others."""
-        return {tools for stable in self.books.stables.values() for tools in stable.queues}
+        return {tools for key_state in self.state.keys.values() for tools in key_state.queues}
 
     def handle(self, event: events.CoreEvent, now: float) -> list[Action]:
         """Record one event and return the actions, which the runner must perform in this order."""
-        books = self.books
-        books.now = max(books.now, now)
-        books.step += 1
-        books.out = []
+        state = self.state
+        state.now = max(state.now, now)
+        state.step += 1
+        state.out = []
         try:
-            touched = _book(event, books)
+            touched = _record(event, state)
         except StaleEvent:
             touched = None
-            books.note(Counted.STALE, text=type(event).__name__)
-        if not books.closed:
-            settle_fairly(books, touched)
-            if books.nested:
-                refuse_deadlocked(books)
-                settle_fairly(books, None)
-        note_calm(books)
+            state.note(Counted.STALE, text=type(event).__name__)
+        if not state.closed:
+            settle_fairly(state, touched)
+            if state.nested:
+                refuse_deadlocked(state)
+                settle_fairly(state, None)
+        note_calm(state)
         self._announce()
-        return books.out
+        return state.out
 
     def _announce(self) -> None:
-        books = self.books
-        wake_at = max(books.wake_at, books.now + books.limits.sweep_grain)
-        if wake_at < books.announced:
-            books.announced = wake_at
-            books.emit(WakeAt(wake_at))
+        state = self.state
+        wake_at = max(state.wake_at, state.now + state.limits.sweep_grain)
+        if wake_at < state.announced:
+            state.announced = wake_at
+            state.emit(WakeAt(wake_at))
 
     def knows(self, key: Key) -> bool:
-        return key in self.books.stables
+        return key in self.state.keys
 
     def snapshot(self) -> Snapshot:
-        return snapshot(self.books)
+        return snapshot(self.state)
 
     def census(self) -> PoolCensus:
-        return census(self.books)
+        return census(self.state)
 
 
 # Dispatched by exact type: event classes are final, and the dispatch must cost less than recording the event.
-_BOOKED: Mapping[type[Any], Callable[[Any, PoolState], KeyState | None]] = {
-    events.KeyRegistered: intake.key_registered,
-    events.Claim: intake.claim,
-    events.ClaimAbandoned: intake.claim_abandoned,
-    events.LeaseReleased: intake.lease_released,
-    events.Answered: intake.answered,
-    events.Hint: intake.hint,
-    events.KeepWarm: intake.warm,
-    events.SlotStarted: facts.slot_started,
-    events.SlotStartFailed: facts.slot_start_failed,
-    events.SlotDied: facts.slot_has_died,
-    events.SlotSpent: facts.slot_spent,
-    events.SlotGone: facts.slot_gone,
-    events.SeatMade: facts.seat_made,
-    events.SeatOpened: facts.seat_opened,
-    events.SeatOpenFailed: facts.seat_open_failed,
-    events.SeatClosed: facts.seat_closed,
-    events.SeatBroken: facts.seat_broken,
-    events.MemorySampled: facts.memory_sampled,
-    events.ProbeAnswered: facts.probe_answered,
-    events.ProbeMissed: facts.probe_missed,
-    events.Pause: orders.pause,
-    events.Resume: orders.resume,
-    events.DrainKey: orders.drain_key,
-    events.StopWarming: orders.cool,
-    events.LimitsChanged: orders.limits_changed,
-    events.Recycle: orders.recycle,
-    events.Kill: orders.kill,
-    events.Reconnect: orders.reconnect,
-    events.Tick: orders.tick,
-    events.Shutdown: orders.shutdown,
+_RECORDERS: Mapping[type[Any], Callable[[Any, PoolState], KeyState | None]] = {
+    events.KeyRegistered: client_events.key_registered,
+    events.Claim: client_events.claim,
+    events.ClaimAbandoned: client_events.claim_abandoned,
+    events.LeaseReleased: client_events.lease_released,
+    events.Answered: client_events.answered,
+    events.Hint: client_events.hint,
+    events.KeepWarm: client_events.warm,
+    events.SlotStarted: process_events.slot_started,
+    events.SlotStartFailed: process_events.slot_start_failed,
+    events.SlotDied: process_events.slot_has_died,
+    events.SlotSpent: process_events.slot_spent,
+    events.SlotGone: process_events.slot_gone,
+    events.SeatMade: process_events.seat_made,
+    events.SeatOpened: process_events.seat_opened,
+    events.SeatOpenFailed: process_events.seat_open_failed,
+    events.SeatClosed: process_events.seat_closed,
+    events.SeatBroken: process_events.seat_broken,
+    events.MemorySampled: process_events.memory_sampled,
+    events.ProbeAnswered: process_events.probe_answered,
+    events.ProbeMissed: process_events.probe_missed,
+    events.Pause: operator_events.pause,
+    events.Resume: operator_events.resume,
+    events.DrainKey: operator_events.drain_key,
+    events.StopWarming: operator_events.cool,
+    events.LimitsChanged: operator_events.limits_changed,
+    events.Recycle: operator_events.recycle,
+    events.Kill: operator_events.kill,
+    events.Reconnect: operator_events.reconnect,
+    events.Tick: operator_events.tick,
+    events.Shutdown: operator_events.shutdown,
 }
 
 
-def _book(event: events.CoreEvent, books: PoolState) -> KeyState | None:
-    book = _BOOKED.get(type(event))
-    if book is None:
+def _record(event: events.CoreEvent, state: PoolState) -> KeyState | None:
+    recorder = _RECORDERS.get(type(event))
+    if recorder is None:
         raise TypeError(f"not an event of the pool: {event!r}")
-    return book(event, books)
+    return recorder(event, state)

@@ -13,43 +13,43 @@ from ostler.pool.core.state import KeyState, LeaseRecord, PoolState
 from ostler.pool.core.values import RefusalKind, SeatState, SlotState
 
 
-def refuse_deadlocked(books: PoolState) -> None:
-    for waiting in list(books.nested.values()):
-        blocked = {one.parent for one in books.nested.values()}
-        stable = books.stables[waiting.key]
-        holders = _in_the_way(books, stable)
+def refuse_deadlocked(state: PoolState) -> None:
+    for waiting in list(state.nested.values()):
+        blocked = {one.parent for one in state.nested.values()}
+        key_state = state.keys[waiting.key]
+        holders = _in_the_way(state, key_state)
         if holders and all(lease.id in blocked for lease in holders):
             refuse(
-                books,
+                state,
                 waiting,
                 RefusalKind.DEADLOCK,
                 text=f"{len(holders)} leases in the way wait for children too",
             )
 
 
-def _in_the_way(books: PoolState, stable: KeyState) -> list[LeaseRecord]:
+def _in_the_way(state: PoolState, key_state: KeyState) -> list[LeaseRecord]:
     """The leases of which one must end before the key's claim is served; empty if something else can serve it."""
-    if books.paused or stable.paused or _is_moving(stable):
+    if state.paused or key_state.paused or _is_moving(key_state):
         return []
-    denied = denial(books, stable, background=False)
+    denied = denial(state, key_state, background=False)
     if denied is Denial.KEY_CAP:
-        return _leases(stable)
+        return _leases(key_state)
     if denied in {Denial.POOL_CAP, Denial.MEMORY}:
-        if any(slot.state in {SlotState.CLOSING, SlotState.STARTING} for slot in books.slots.values()):
+        if any(slot.state in {SlotState.CLOSING, SlotState.STARTING} for slot in state.slots.values()):
             return []
-        return list(books.leases.values())
+        return list(state.leases.values())
     return []
 
 
-def _is_moving(stable: KeyState) -> bool:
+def _is_moving(key_state: KeyState) -> bool:
     """Whether a start, an open or a close is under way that may serve a claim without any lease ending."""
     return any(
         slot.state in {SlotState.STARTING, SlotState.CLOSING}
         or any(seat.state in {SeatState.OPENING, SeatState.CLOSING} for seat in slot.seats.values())
-        for slot in stable.slots.values()
+        for slot in key_state.slots.values()
     )
 
 
-def _leases(stable: KeyState) -> list[LeaseRecord]:
-    found: Iterable[LeaseRecord] = (lease for slot in stable.slots.values() for lease in slot.leases.values())
+def _leases(key_state: KeyState) -> list[LeaseRecord]:
+    found: Iterable[LeaseRecord] = (lease for slot in key_state.slots.values() for lease in slot.leases.values())
     return list(found)

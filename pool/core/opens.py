@@ -15,37 +15,37 @@ from ostler.pool.core.state import KeyState, PoolState, SeatQueue, SeatRecord, S
 from ostler.pool.core.values import Counted
 
 
-def open_seats(books: PoolState, stable: KeyState) -> None:
+def open_seats(state: PoolState, key_state: KeyState) -> None:
     """Open what waiting claims need and then what the reserve lacks, as far as there is room."""
-    while (line := _neediest(books, stable)) is not None:
-        slot = _roomy(books, stable, fresh_only=False)
+    while (queue := _neediest(state, key_state)) is not None:
+        slot = _roomy(state, key_state, fresh_only=False)
         if slot is None:
             break
-        _open(books, stable, slot, line)
-    if _roomy(books, stable, fresh_only=True) is not None:
-        for line in stable.queues.values():
-            _open_ahead(books, stable, line)
+        _open(state, key_state, slot, queue)
+    if _roomy(state, key_state, fresh_only=True) is not None:
+        for queue in key_state.queues.values():
+            _open_ahead(state, key_state, queue)
 
 
-def _neediest(books: PoolState, stable: KeyState) -> SeatQueue | None:
-    short = [line for line in stable.queues.values() if line.ring.count > line.opening]
+def _neediest(state: PoolState, key_state: KeyState) -> SeatQueue | None:
+    short = [queue for queue in key_state.queues.values() if queue.claims.count > queue.opening]
     if len(short) <= 1:
         return short[0] if short else None
-    return min(short, key=lambda line: (line.opening, books.turns.of(line.ring.head())))
+    return min(short, key=lambda queue: (queue.opening, state.turns.of(queue.claims.head())))
 
 
-def _roomy(books: PoolState, stable: KeyState, *, fresh_only: bool, ahead: bool = False) -> SlotRecord | None:
+def _roomy(state: PoolState, key_state: KeyState, *, fresh_only: bool, ahead: bool = False) -> SlotRecord | None:
     """The process to open a seat on: the oldest with room that is not to be replaced, so that other processes can
     empty.
     """
-    limit = stable.spec.traits.parallel_opens
+    limit = key_state.spec.traits.parallel_opens
     second = None
-    for slot in stable.slots.values():
+    for slot in key_state.slots.values():
         if not slot.room:
             continue
-        crowded = books.open_groups.get(open_group(slot), 0) >= limit
-        if crowded or (ahead and open_is_deferred(books, stable, slot)):
-            books.unserved_keys[stable.key] = stable
+        crowded = state.open_groups.get(open_group(slot), 0) >= limit
+        if crowded or (ahead and open_is_deferred(state, key_state, slot)):
+            state.unserved_keys[key_state.key] = key_state
         elif slot.retire is None:
             return slot
         elif second is None and not fresh_only:
@@ -53,43 +53,43 @@ def _roomy(books: PoolState, stable: KeyState, *, fresh_only: bool, ahead: bool 
     return second
 
 
-def _open(books: PoolState, stable: KeyState, slot: SlotRecord, line: SeatQueue) -> None:
-    seat = books.add_seat(stable, slot, line)
-    books.alarm(books.now + min(books.limits.open_timeout, books.limits.slow_open_after))
-    books.emit(OpenSeat(seat.id, slot.id, stable.key, line.tools))
+def _open(state: PoolState, key_state: KeyState, slot: SlotRecord, queue: SeatQueue) -> None:
+    seat = state.add_seat(key_state, slot, queue)
+    state.alarm(state.now + min(state.limits.open_timeout, state.limits.slow_open_after))
+    state.emit(OpenSeat(seat.id, slot.id, key_state.key, queue.tools))
 
 
-def _open_ahead(books: PoolState, stable: KeyState, line: SeatQueue) -> None:
-    missing = deficit(books, stable, line)
+def _open_ahead(state: PoolState, key_state: KeyState, queue: SeatQueue) -> None:
+    missing = deficit(state, key_state, queue)
     if missing <= 0:
-        line.short_since = None
+        queue.short_since = None
         return
-    if line.short_since is None:
-        line.short_since = books.now
+    if queue.short_since is None:
+        queue.short_since = state.now
     # Counted from the first missing seat, not from the latest: steady claims must not put off the refill without end.
-    due = max(line.open_after, line.short_since + stable.spec.traits.refill_pause)
-    if books.now < due:
-        books.alarm(due)
+    due = max(queue.open_after, queue.short_since + key_state.spec.traits.refill_pause)
+    if state.now < due:
+        state.alarm(due)
         return
     for _ in range(missing):
-        slot = _roomy(books, stable, fresh_only=True, ahead=True)
-        if slot is None or is_tight(books, (len(books.opening) + 1) * stable.spec.traits.seat_bytes):
+        slot = _roomy(state, key_state, fresh_only=True, ahead=True)
+        if slot is None or is_tight(state, (len(state.opening) + 1) * key_state.spec.traits.seat_bytes):
             return
-        _open(books, stable, slot, line)
+        _open(state, key_state, slot, queue)
 
 
-def close_seat(books: PoolState, seat: SeatRecord) -> None:
+def close_seat(state: PoolState, seat: SeatRecord) -> None:
     """End a seat on a living process. If the agent cannot close sessions, the seat is leaked from this moment."""
-    books.begin_close(seat)
-    books.alarm(books.now + books.limits.close_timeout)
-    books.emit(CloseSeat(seat.id, seat.slot.id))
+    state.begin_close(seat)
+    state.alarm(state.now + state.limits.close_timeout)
+    state.emit(CloseSeat(seat.id, seat.slot.id))
     if not seat.slot.spec.traits.can_close:
-        leak_seat(books, seat)
+        leak_seat(state, seat)
 
 
-def leak_seat(books: PoolState, seat: SeatRecord) -> None:
+def leak_seat(state: PoolState, seat: SeatRecord) -> None:
     """The session lives on inside the agent, out of reach of the pool: the seat is removed, its memory stays in use."""
     seat.slot.leaked += 1
     seat.slot.unjudged = True  # set here because seats leak in several places, and one of them would miss it
-    books.remove_seat(seat)
-    books.note(Counted.SEAT_LEAKED, seat.slot)
+    state.remove_seat(seat)
+    state.note(Counted.SEAT_LEAKED, seat.slot)

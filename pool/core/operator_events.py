@@ -13,107 +13,107 @@ from ostler.pool.core.sweep import sweep
 from ostler.pool.core.values import Key, RefusalKind, RetireReason, SlotState
 
 
-def pause(event: events.Pause, books: PoolState) -> KeyState | None:
-    return _set_paused(books, event.key, to=True)
+def pause(event: events.Pause, state: PoolState) -> KeyState | None:
+    return _set_paused(state, event.key, to=True)
 
 
-def resume(event: events.Resume, books: PoolState) -> KeyState | None:
-    return _set_paused(books, event.key, to=False)
+def resume(event: events.Resume, state: PoolState) -> KeyState | None:
+    return _set_paused(state, event.key, to=False)
 
 
-def _set_paused(books: PoolState, key: Key | None, *, to: bool) -> KeyState | None:
+def _set_paused(state: PoolState, key: Key | None, *, to: bool) -> KeyState | None:
     if key is None:
-        books.paused = to
-        settle_all(books)
+        state.paused = to
+        settle_all(state)
         return None
-    stable = books.find_stable(key)
-    stable.paused = to
-    books.capacity_changed = True
-    books.recount_spares = True
-    return stable
+    key_state = state.find_key(key)
+    key_state.paused = to
+    state.capacity_changed = True
+    state.recount_spares = True
+    return key_state
 
 
-def drain_key(event: events.DrainKey, books: PoolState) -> KeyState | None:
-    stable = books.find_stable(event.key)
-    for slot in list(stable.slots.values()):
+def drain_key(event: events.DrainKey, state: PoolState) -> KeyState | None:
+    key_state = state.find_key(event.key)
+    for slot in list(key_state.slots.values()):
         if slot.state is SlotState.READY:
-            begin_drain(books, slot, RetireReason.OPERATOR)
+            begin_drain(state, slot, RetireReason.OPERATOR)
         elif slot.state is SlotState.STARTING:
-            stop(books, slot, RetireReason.OPERATOR, hard=False)
-    return stable
+            stop(state, slot, RetireReason.OPERATOR, hard=False)
+    return key_state
 
 
-def cool(event: events.StopWarming, books: PoolState) -> KeyState | None:
+def cool(event: events.StopWarming, state: PoolState) -> KeyState | None:
     """Drain the key and keep nothing warm: after a plain drain the reserve would start a fresh process at once."""
-    stable = books.find_stable(event.key)
-    stable.cool = True
-    return drain_key(events.DrainKey(event.key), books)
+    key_state = state.find_key(event.key)
+    key_state.cool = True
+    return drain_key(events.DrainKey(event.key), state)
 
 
-def limits_changed(event: events.LimitsChanged, books: PoolState) -> KeyState | None:
+def limits_changed(event: events.LimitsChanged, state: PoolState) -> KeyState | None:
     """Check the new limits before recording anything. What they make due is done on the Tick that this asks for at
     once.
     """
-    for stable in books.stables.values():
-        event.limits.check(stable.spec)
-    earn(books)
-    if event.limits.memory_ceiling != books.limits.memory_ceiling:
-        for stable in books.stables.values():
-            stable.ceiling_off = False
-    books.limits = event.limits
-    for stable in books.stables.values():
-        for line in stable.queues.values():
-            line.arrivals.follow(books.limits.reserve)
-    books.alarm(books.now)
-    settle_all(books)
+    for key_state in state.keys.values():
+        event.limits.check(key_state.spec)
+    earn(state)
+    if event.limits.memory_ceiling != state.limits.memory_ceiling:
+        for key_state in state.keys.values():
+            key_state.ceiling_off = False
+    state.limits = event.limits
+    for key_state in state.keys.values():
+        for queue in key_state.queues.values():
+            queue.arrivals.follow(state.limits.reserve)
+    state.alarm(state.now)
+    settle_all(state)
     return None
 
 
-def recycle(event: events.Recycle, books: PoolState) -> KeyState | None:
-    slot = books.find_slot(event.slot, SlotState.READY)
-    retire(books, slot, RetireReason.OPERATOR)
-    return slot.stable
+def recycle(event: events.Recycle, state: PoolState) -> KeyState | None:
+    slot = state.find_slot(event.slot, SlotState.READY)
+    retire(state, slot, RetireReason.OPERATOR)
+    return slot.key_state
 
 
-def kill(event: events.Kill, books: PoolState) -> KeyState | None:
-    slot = books.find_slot(event.slot, SlotState.STARTING, SlotState.READY, SlotState.DRAINING)
-    stop(books, slot, RetireReason.OPERATOR, hard=True, text="killed by the operator")
-    return slot.stable
+def kill(event: events.Kill, state: PoolState) -> KeyState | None:
+    slot = state.find_slot(event.slot, SlotState.STARTING, SlotState.READY, SlotState.DRAINING)
+    stop(state, slot, RetireReason.OPERATOR, hard=True, text="killed by the operator")
+    return slot.key_state
 
 
-def reconnect(event: events.Reconnect, books: PoolState) -> KeyState | None:
-    stable = books.find_stable(event.key)
-    books.breakers.pop(stable.spec.group, None)
-    books.capacity_changed = True
-    return stable
+def reconnect(event: events.Reconnect, state: PoolState) -> KeyState | None:
+    key_state = state.find_key(event.key)
+    state.breakers.pop(key_state.spec.group, None)
+    state.capacity_changed = True
+    return key_state
 
 
-def tick(event: events.Tick, books: PoolState) -> KeyState | None:  # noqa: ARG001  # one signature for all events
-    books.wake_at = books.announced = float("inf")
-    if books.stables or books.slots:
-        books.alarm(books.now + books.limits.sweep_every)
-    sweep(books)
-    books.recount_spares = True
-    settle_all(books)
+def tick(event: events.Tick, state: PoolState) -> KeyState | None:  # noqa: ARG001  # one signature for all events
+    state.wake_at = state.announced = float("inf")
+    if state.keys or state.slots:
+        state.alarm(state.now + state.limits.sweep_every)
+    sweep(state)
+    state.recount_spares = True
+    settle_all(state)
     return None
 
 
-def settle_all(books: PoolState) -> None:
-    books.unserved_keys = dict(books.stables)
-    books.capacity_changed = True
+def settle_all(state: PoolState) -> None:
+    state.unserved_keys = dict(state.keys)
+    state.capacity_changed = True
 
 
-def shutdown(event: events.Shutdown, books: PoolState) -> KeyState | None:  # noqa: ARG001  # one signature for all events
+def shutdown(event: events.Shutdown, state: PoolState) -> KeyState | None:  # noqa: ARG001  # one signature for all events
     """Refuse every waiting claim and stop every process. A second Shutdown repeats the stop as a hard one."""
-    again, books.closed = books.closed, True
-    for waiting in list(books.claims.values()):
-        refuse(books, waiting, RefusalKind.CLOSED)
-    for slot in list(books.slots.values()):
+    again, state.closed = state.closed, True
+    for waiting in list(state.claims.values()):
+        refuse(state, waiting, RefusalKind.CLOSED)
+    for slot in list(state.slots.values()):
         if slot.state is not SlotState.CLOSING:
-            stop(books, slot, RetireReason.SHUTDOWN, hard=False, text="the pool shuts down")
+            stop(state, slot, RetireReason.SHUTDOWN, hard=False, text="the pool shuts down")
         elif again:
-            books.emit(StopSlot(slot.id, hard=True, cause=RetireReason.SHUTDOWN))
-    for index in (books.stables, books.breakers, books.unserved_keys):
+            state.emit(StopSlot(slot.id, hard=True, cause=RetireReason.SHUTDOWN))
+    for index in (state.keys, state.breakers, state.unserved_keys):
         index.clear()
-    books.recount_spares = False
+    state.recount_spares = False
     return None

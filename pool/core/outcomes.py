@@ -14,34 +14,34 @@ from ostler.pool.core.state import KeyState, PoolState, SeatRecord, SlotRecord
 from ostler.pool.core.values import MissReason, RefusalKind, SlotState, Warmth
 
 
-def serve(books: PoolState, stable: KeyState) -> None:
+def serve(state: PoolState, key_state: KeyState) -> None:
     """Grant what is ready to the claims that wait for it."""
-    shared = shared_slot(stable) if stable.transports.count else None
-    while shared is not None and (waiting := stable.transports.head()) is not None:
-        grant(books, waiting, stable.transports, shared, None)
-    for line in stable.queues.values():
-        while line.parked and (waiting := line.ring.head()) is not None:
-            seat = min(line.parked.values(), key=lambda seat: seat.slot.retire is not None)
-            grant(books, waiting, line.ring, seat.slot, seat)
+    shared = shared_slot(key_state) if key_state.transports.count else None
+    while shared is not None and (waiting := key_state.transports.head()) is not None:
+        grant(state, waiting, key_state.transports, shared, None)
+    for queue in key_state.queues.values():
+        while queue.parked and (waiting := queue.claims.head()) is not None:
+            seat = min(queue.parked.values(), key=lambda seat: seat.slot.retire is not None)
+            grant(state, waiting, queue.claims, seat.slot, seat)
 
 
-def shared_slot(stable: KeyState) -> SlotRecord | None:
+def shared_slot(key_state: KeyState) -> SlotRecord | None:
     """The process that every transport claim of the key gets: the oldest that is not being replaced."""
-    serving = [slot for slot in stable.slots.values() if slot.state is SlotState.READY and not slot.shunned]
+    serving = [slot for slot in key_state.slots.values() if slot.state is SlotState.READY and not slot.shunned]
     return min(serving, key=lambda slot: (slot.retire is not None, slot.id), default=None)
 
 
-def grant(books: PoolState, waiting: Waiting, ring: FairQueue, slot: SlotRecord, seat: SeatRecord | None) -> None:
-    books.dequeue(waiting, ring)
-    ring.served(waiting.owner)
-    if waiting.owner in books.turns.last:
-        books.turns.took(waiting.owner)
-    lease = books.lease(waiting, slot, seat)
+def grant(state: PoolState, waiting: Waiting, claims: FairQueue, slot: SlotRecord, seat: SeatRecord | None) -> None:
+    state.dequeue(waiting, claims)
+    claims.served(waiting.owner)
+    if waiting.owner in state.turns.last:
+        state.turns.took(waiting.owner)
+    lease = state.lease(waiting, slot, seat)
     warmth = _warmth(waiting, slot, seat)
     miss = MissReason.NONE if warmth is Warmth.PARKED else waiting.miss
-    waited = books.now - waiting.since
+    waited = state.now - waiting.since
     seat_id = None if seat is None else seat.id
-    books.emit(Grant(waiting.claim, lease.id, lease.generation, waiting.key, slot.id, seat_id, warmth, miss, waited))
+    state.emit(Grant(waiting.claim, lease.id, lease.generation, waiting.key, slot.id, seat_id, warmth, miss, waited))
 
 
 def _warmth(waiting: Waiting, slot: SlotRecord, seat: SeatRecord | None) -> Warmth:
@@ -55,7 +55,7 @@ def _warmth(waiting: Waiting, slot: SlotRecord, seat: SeatRecord | None) -> Warm
 
 
 def refuse(
-    books: PoolState,
+    state: PoolState,
     waiting: Waiting,
     kind: RefusalKind,
     *,
@@ -64,37 +64,37 @@ def refuse(
     retry_after: float | None = None,
 ) -> None:
     """End a waiting claim with an error that names its cause."""
-    books.dequeue(waiting, books.ring_of(waiting))
+    state.dequeue(waiting, state.claim_queue_of(waiting))
     if retry_after is None and kind is RefusalKind.SATURATED:
-        retry_after = patience(books)
-    if not text and (breaker := books.breakers.get(books.stables[waiting.key].spec.group)) is not None:
+        retry_after = patience(state)
+    if not text and (breaker := state.breakers.get(state.keys[waiting.key].spec.group)) is not None:
         phase, text = breaker.last.phase, breaker.last.text
-    waited = books.now - waiting.since
-    books.emit(Refuse(waiting.claim, kind, waited, census(books), retry_after, phase, text))
+    waited = state.now - waiting.since
+    state.emit(Refuse(waiting.claim, kind, waited, census(state), retry_after, phase, text))
 
 
-def patience(books: PoolState) -> float:
+def patience(state: PoolState) -> float:
     """When the next lease is likely to end: the mean time for which a lease is held, divided by the leases now held."""
-    return min(60.0, max(0.1, books.hold_seconds / max(1, len(books.leases))))
+    return min(60.0, max(0.1, state.hold_seconds / max(1, len(state.leases))))
 
 
-def why_missed(books: PoolState, stable: KeyState, waiting: Waiting) -> MissReason:
+def why_missed(state: PoolState, key_state: KeyState, waiting: Waiting) -> MissReason:
     """Why a parked seat cannot serve the claim, judged on arrival."""
     if waiting.tools is None:
         return MissReason.TRANSPORT
-    if books.paused or stable.paused:
+    if state.paused or key_state.paused:
         return MissReason.PAUSED
-    breaker = books.breakers.get(stable.spec.group)
-    if breaker is not None and breaker.claims_after > books.now:
+    breaker = state.breakers.get(key_state.spec.group)
+    if breaker is not None and breaker.claims_after > state.now:
         return MissReason.BACKOFF
-    if any(slot.room for slot in stable.slots.values()):
-        first = stable.queues[waiting.tools].arrivals.mass == 0.0
+    if any(slot.room for slot in key_state.slots.values()):
+        first = key_state.queues[waiting.tools].arrivals.mass == 0.0
         return MissReason.FIRST_USE if first else MissReason.RESERVE_EMPTY
-    return _without_room(stable)
+    return _without_room(key_state)
 
 
-def _without_room(stable: KeyState) -> MissReason:
-    slots = stable.slots.values()
+def _without_room(key_state: KeyState) -> MissReason:
+    slots = key_state.slots.values()
     if any(slot.state is SlotState.READY and not slot.shunned for slot in slots):
         return MissReason.FULL
     if any(slot.state is SlotState.STARTING for slot in slots):

@@ -77,30 +77,30 @@ class KeyReasons:
     lines: tuple[SeatQueueReasons, ...]
 
 
-def reasons(books: PoolState, key: Key) -> KeyReasons | None:
+def reasons(state: PoolState, key: Key) -> KeyReasons | None:
     """The reasons as of now; None if the pool does not know the key."""
-    stable = books.stables.get(key)
-    if stable is None:
+    key_state = state.keys.get(key)
+    if key_state is None:
         return None
-    breaker = books.breakers.get(stable.spec.group)
+    breaker = state.breakers.get(key_state.spec.group)
     return KeyReasons(
-        processes=processes_up(stable),
-        processes_wanted=processes_wanted(books, stable),
-        process_cap=key_cap(books, stable),
-        waiting=stable.waiting,
-        holds=tuple(_holds(books, stable)),
-        retry_in=max(0.0, breaker.claims_after - books.now) if breaker else 0.0,
+        processes=processes_up(key_state),
+        processes_wanted=processes_wanted(state, key_state),
+        process_cap=key_cap(state, key_state),
+        waiting=key_state.waiting,
+        holds=tuple(_holds(state, key_state)),
+        retry_in=max(0.0, breaker.claims_after - state.now) if breaker else 0.0,
         last_failure=breaker.last.text if breaker else "",
-        lines=tuple(_line(books, stable, line) for line in stable.queues.values()),
+        lines=tuple(_queue_reasons(state, key_state, queue) for queue in key_state.queues.values()),
     )
 
 
-def _line(books: PoolState, stable: KeyState, line: SeatQueue) -> SeatQueueReasons:
-    refill, most = refill_seconds(stable), books.limits.reserve.most
-    judged = line.arrivals.judgement(books.now, refill)
-    hinted_for = max(0.0, line.hint_until - books.now)
+def _queue_reasons(state: PoolState, key_state: KeyState, queue: SeatQueue) -> SeatQueueReasons:
+    refill, most = refill_seconds(key_state), state.limits.reserve.most
+    judged = queue.arrivals.judgement(state.now, refill)
+    hinted_for = max(0.0, queue.hint_until - state.now)
     votes = {
-        TargetReason.FLOOR: line.floor,
+        TargetReason.FLOOR: queue.floor,
         TargetReason.STEADY: judged.steady,
         TargetReason.BURST: judged.burst,
         TargetReason.HINT: 1 if hinted_for else 0,
@@ -112,45 +112,45 @@ def _line(books: PoolState, stable: KeyState, line: SeatQueue) -> SeatQueueReaso
     elif wanted > most:
         because = TargetReason.MOST
     return SeatQueueReasons(
-        tools=line.tools,
+        tools=queue.tools,
         target=min(wanted, most),
         because=because,
-        parked=len(line.parked),
-        opening=line.opening,
-        missing=max(0, deficit(books, stable, line)),
+        parked=len(queue.parked),
+        opening=queue.opening,
+        missing=max(0, deficit(state, key_state, queue)),
         arrivals_per_minute=judged.rate * 60.0,
         refill_seconds=refill,
         expected=judged.expected,
         steady=judged.steady,
         burst=judged.burst,
-        floor=line.floor,
+        floor=queue.floor,
         hinted_for=hinted_for,
         most=most,
     )
 
 
-def _holds(books: PoolState, stable: KeyState) -> list[Hold]:
-    breaker = books.breakers.get(stable.spec.group)
-    expected = stable.start_bytes or stable.spec.traits.start_bytes
+def _holds(state: PoolState, key_state: KeyState) -> list[Hold]:
+    breaker = state.breakers.get(key_state.spec.group)
+    expected = key_state.start_bytes or key_state.spec.traits.start_bytes
     holds = {
-        Hold.POOL_PAUSED: books.paused,
-        Hold.KEY_PAUSED: stable.paused,
-        Hold.BACKOFF: breaker is not None and breaker.claims_after > books.now,
-        Hold.KEY_CAP: len(stable.slots) >= key_cap(books, stable),
-        Hold.POOL_CAP: len(books.slots) >= books.limits.max_processes,
-        Hold.MEMORY: is_tight(books, expected),
-        Hold.STARTING: books.starting >= books.limits.max_starting,
-        Hold.PROVIDER_STARTING: provider_is_starting(books, stable.spec),
-        Hold.FIRST_START: first_is_on_its_way(books, stable.spec.traits),
-        Hold.FIRST_ANSWER: _makes_way(books, stable),
+        Hold.POOL_PAUSED: state.paused,
+        Hold.KEY_PAUSED: key_state.paused,
+        Hold.BACKOFF: breaker is not None and breaker.claims_after > state.now,
+        Hold.KEY_CAP: len(key_state.slots) >= key_cap(state, key_state),
+        Hold.POOL_CAP: len(state.slots) >= state.limits.max_processes,
+        Hold.MEMORY: is_tight(state, expected),
+        Hold.STARTING: state.starting >= state.limits.max_starting,
+        Hold.PROVIDER_STARTING: provider_is_starting(state, key_state.spec),
+        Hold.FIRST_START: first_is_on_its_way(state, key_state.spec.traits),
+        Hold.FIRST_ANSWER: _makes_way(state, key_state),
     }
     return [hold for hold, holding in holds.items() if holding]
 
 
-def _makes_way(books: PoolState, stable: KeyState) -> bool:
+def _makes_way(state: PoolState, key_state: KeyState) -> bool:
     """Whether the last attempt was deferred and another would be too: not while paused, nor while claims need a
     start.
     """
-    if books.paused or stable.paused or demand(stable) > supply(stable):
+    if state.paused or key_state.paused or demand(key_state) > supply(key_state):
         return False
-    return processes_wanted(books, stable) > processes_up(stable) and is_deferred_now(books, stable)
+    return processes_wanted(state, key_state) > processes_up(key_state) and is_deferred_now(state, key_state)

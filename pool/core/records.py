@@ -35,12 +35,12 @@ class SlotRecord:
     """
 
     id: SlotId
-    home: Key
+    key: Key
     spec: KeySpec
     generation: int
     since: float
     born: float
-    stable: "KeyState | None" = None
+    key_state: "KeyState | None" = None
     state: SlotState = SlotState.STARTING
     jitter: float = 0.0
     ready_at: float = 0.0
@@ -100,9 +100,9 @@ class SeatRecord:
     """One agent-side session, from its open to its close."""
 
     id: SeatId
-    stable: "KeyState"
+    key_state: "KeyState"
     slot: SlotRecord
-    line: "SeatQueue"
+    queue: "SeatQueue"
     group: str | SlotId
     since: float
     state: SeatState = SeatState.OPENING
@@ -136,7 +136,7 @@ class SeatQueue:
 
     tools: str
     arrivals: Arrivals
-    ring: FairQueue = field(default_factory=FairQueue)
+    claims: FairQueue = field(default_factory=FairQueue)
     parked: dict[SeatId, SeatRecord] = field(default_factory=dict)
     opening: int = 0
     floor: int = 0
@@ -176,14 +176,14 @@ class KeyState:
     @property
     def waiting(self) -> int:
         count = self.transports.count
-        for line in self.queues.values():
-            count += line.ring.count
+        for queue in self.queues.values():
+            count += queue.claims.count
         return count
 
     @property
     def floor(self) -> int:
         """The number of processes that hold the seats which an operator or the configuration keeps parked."""
-        seats = 0 if self.cool else sum(line.floor for line in self.queues.values())
+        seats = 0 if self.cool else sum(queue.floor for queue in self.queues.values())
         return math.ceil(seats / self.spec.traits.seats_per_process)
 
     @property
@@ -191,8 +191,8 @@ class KeyState:
         """The number of unassigned processes that the key asks for."""
         return 0 if self.cool else self.spec.spares
 
-    def rings(self) -> list[FairQueue]:
-        return [self.transports, *(line.ring for line in self.queues.values())]
+    def claim_queues(self) -> list[FairQueue]:
+        return [self.transports, *(queue.claims for queue in self.queues.values())]
 
 
 def open_group(slot: SlotRecord) -> str | SlotId:

@@ -14,62 +14,62 @@ from ostler.pool.core.state import KeyState, PoolState, SeatQueue
 from ostler.pool.core.values import SlotState
 
 
-def target(books: PoolState, stable: KeyState, line: SeatQueue) -> int:
+def target(state: PoolState, key_state: KeyState, queue: SeatQueue) -> int:
     """Seats to keep parked in this seat queue now."""
-    if stable.cool:
+    if key_state.cool:
         return 0
-    wanted = line.arrivals.target(books.now, refill_seconds(stable)) or (1 if books.now < line.hint_until else 0)
-    return min(max(wanted, line.floor), books.limits.reserve.most)
+    wanted = queue.arrivals.target(state.now, refill_seconds(key_state)) or (1 if state.now < queue.hint_until else 0)
+    return min(max(wanted, queue.floor), state.limits.reserve.most)
 
 
-def deficit(books: PoolState, stable: KeyState, line: SeatQueue) -> int:
+def deficit(state: PoolState, key_state: KeyState, queue: SeatQueue) -> int:
     """Seats to open ahead. Opening seats that waiting claims will take do not count as reserve."""
-    ahead = max(0, line.opening - line.ring.count)
-    return target(books, stable, line) - parked_to_stay(line) - ahead
+    ahead = max(0, queue.opening - queue.claims.count)
+    return target(state, key_state, queue) - parked_to_stay(queue) - ahead
 
 
-def parked_to_stay(line: SeatQueue) -> int:
+def parked_to_stay(queue: SeatQueue) -> int:
     """Parked seats whose process is not to be replaced."""
-    return sum(seat.slot.retire is None for seat in line.parked.values())
+    return sum(seat.slot.retire is None for seat in queue.parked.values())
 
 
-def refill_seconds(stable: KeyState) -> float:
+def refill_seconds(key_state: KeyState) -> float:
     """How long a new seat takes: the measured open with the pause before it. Where a seat needs its own process, add
     the start, and the first answer for which that start is deferred.
     """
-    traits = stable.spec.traits
-    opened = traits.refill_pause + stable.open_seconds
+    traits = key_state.spec.traits
+    opened = traits.refill_pause + key_state.open_seconds
     if traits.seats_per_process > 1:
         return opened
-    return opened + (stable.start_seconds or traits.start_seconds) + stable.answer_seconds
+    return opened + (key_state.start_seconds or traits.start_seconds) + key_state.answer_seconds
 
 
-def processes_wanted(books: PoolState, stable: KeyState) -> int:
+def processes_wanted(state: PoolState, key_state: KeyState) -> int:
     """How many unretired processes the key should have while no claims wait."""
-    if stable.cool:
+    if key_state.cool:
         return 0
-    now = books.now
-    refill = refill_seconds(stable)
+    now = state.now
+    refill = refill_seconds(key_state)
     seats, moving, settled, recurring = 0, 0, 0, False
-    for line in stable.queues.values():
-        seats += target(books, stable, line)
-        recurring = recurring or now < line.hint_until or line.arrivals.recurring(now, refill)
-    for slot in stable.slots.values():
+    for queue in key_state.queues.values():
+        seats += target(state, key_state, queue)
+        recurring = recurring or now < queue.hint_until or queue.arrivals.recurring(now, refill)
+    for slot in key_state.slots.values():
         if slot.retire is None and slot.state is SlotState.READY:
             settled += len(slot.leases)
         else:
             moving += len(slot.leases)
     wanted = 1 if recurring else 0
     if seats + moving:
-        wanted = max(wanted, math.ceil((settled + seats + moving) / stable.spec.traits.seats_per_process))
-    return min(wanted, key_cap(books, stable))
+        wanted = max(wanted, math.ceil((settled + seats + moving) / key_state.spec.traits.seats_per_process))
+    return min(wanted, key_cap(state, key_state))
 
 
-def key_cap(books: PoolState, stable: KeyState) -> int:
-    return min(stable.spec.max_processes or books.limits.max_processes_per_key, books.limits.max_processes)
+def key_cap(state: PoolState, key_state: KeyState) -> int:
+    return min(key_state.spec.max_processes or state.limits.max_processes_per_key, state.limits.max_processes)
 
 
-def is_tight(books: PoolState, more: int) -> bool:
+def is_tight(state: PoolState, more: int) -> bool:
     """Whether this many bytes more would exceed the memory budget."""
-    budget = books.limits.memory_budget
-    return budget is not None and books.charged + more > budget
+    budget = state.limits.memory_budget
+    return budget is not None and state.charged + more > budget

@@ -7,40 +7,40 @@ from ostler.pool.core.starts import adopt_spares, ensure_spares, start_missing, 
 from ostler.pool.core.state import KeyState, PoolState
 
 
-def settle(books: PoolState, stable: KeyState) -> None:
+def settle(state: PoolState, key_state: KeyState) -> None:
     """Replace, grant, open, start. Retired processes go first, so that the rest is decided on the processes that
     stay.
     """
-    replace_retired(books, stable)
-    if books.paused or stable.paused:
+    replace_retired(state, key_state)
+    if state.paused or key_state.paused:
         return
-    serve(books, stable)
-    while take_from_reserve(books, stable):
-        serve(books, stable)
-    if adopt_spares(books, stable):
-        serve(books, stable)
-    open_seats(books, stable)
-    start_missing(books, stable)
+    serve(state, key_state)
+    while take_from_reserve(state, key_state):
+        serve(state, key_state)
+    if adopt_spares(state, key_state):
+        serve(state, key_state)
+    open_seats(state, key_state)
+    start_missing(state, key_state)
 
 
-def settle_fairly(books: PoolState, touched: KeyState | None) -> None:
+def settle_fairly(state: PoolState, touched: KeyState | None) -> None:
     """Settle the key that the event touched; if capacity was freed, all unserved keys with it, in their owners'
     order.
     """
     if touched is not None:
-        if books.capacity_changed:
-            books.unserved_keys[touched.key] = touched
+        if state.capacity_changed:
+            state.unserved_keys[touched.key] = touched
         else:
-            settle(books, touched)
-    while books.capacity_changed and books.unserved_keys:
-        books.capacity_changed = False
-        waiting = list(books.unserved_keys.values())
+            settle(state, touched)
+    while state.capacity_changed and state.unserved_keys:
+        state.capacity_changed = False
+        waiting = list(state.unserved_keys.values())
         if len(waiting) > 1:
-            waiting.sort(key=books.rank)
-        books.unserved_keys = {}
-        for stable in waiting:
-            settle(books, stable)
-    books.capacity_changed = False
-    if books.recount_spares and not books.paused:
-        books.recount_spares = False
-        ensure_spares(books)
+            waiting.sort(key=state.rank)
+        state.unserved_keys = {}
+        for key_state in waiting:
+            settle(state, key_state)
+    state.capacity_changed = False
+    if state.recount_spares and not state.paused:
+        state.recount_spares = False
+        ensure_spares(state)

@@ -39,51 +39,51 @@ class Denial(Enum):
 CAPS = frozenset({Denial.KEY_CAP, Denial.POOL_CAP, Denial.MEMORY})
 
 
-def demand(stable: KeyState) -> int:
+def demand(key_state: KeyState) -> int:
     """Seats (or one transport) that claims need beyond those being opened."""
     seats = 0
-    for line in stable.queues.values():
-        if line.ring.count > line.opening:
-            seats += line.ring.count - line.opening
-    return seats + 1 if stable.transports.count and not can_serve_soon(stable) else seats
+    for queue in key_state.queues.values():
+        if queue.claims.count > queue.opening:
+            seats += queue.claims.count - queue.opening
+    return seats + 1 if key_state.transports.count and not can_serve_soon(key_state) else seats
 
 
-def can_serve_soon(stable: KeyState) -> bool:
+def can_serve_soon(key_state: KeyState) -> bool:
     """Whether a process of the key is ready or starting that may yet serve its claims."""
-    for slot in stable.slots.values():
+    for slot in key_state.slots.values():
         if slot.state is SlotState.STARTING or (slot.state is SlotState.READY and not slot.shunned):
             return True
     return False
 
 
-def supply(stable: KeyState) -> int:
+def supply(key_state: KeyState) -> int:
     """Seats free now, or on their way with a start."""
     seats = 0
-    for slot in stable.slots.values():
+    for slot in key_state.slots.values():
         seats += slot.capacity if slot.state is SlotState.STARTING else slot.room
     return seats
 
 
-def take_from_reserve(books: PoolState, stable: KeyState) -> bool:
+def take_from_reserve(state: PoolState, key_state: KeyState) -> bool:
     """Move one process from the key's reserve to the key if its claims need one, and return whether it did. Best is a
     process with a parked seat of the wanted tools, last one that is still starting.
     """
-    reserve = None if stable.spec.reserve is None else books.stables.get(stable.spec.reserve)
-    if reserve is None or not reserve.slots or demand(stable) <= supply(stable):
+    reserve = None if key_state.spec.reserve is None else state.keys.get(key_state.spec.reserve)
+    if reserve is None or not reserve.slots or demand(key_state) <= supply(key_state):
         return False
-    if len(stable.slots) >= key_cap(books, stable):
+    if len(key_state.slots) >= key_cap(state, key_state):
         return False
-    wanted = {line.tools for line in stable.queues.values() if line.ring.count > line.opening}
+    wanted = {queue.tools for queue in key_state.queues.values() if queue.claims.count > queue.opening}
     fitting = [
         (_readiness(slot, wanted), slot.id, slot)
         for slot in reserve.slots.values()
-        if slot.untouched and slot.spec.group == stable.spec.group
+        if slot.untouched and slot.spec.group == key_state.spec.group
     ]
     best = min(fitting, key=lambda one: one[:2], default=None)
     if best is None or best[0] == USELESS:
         return False
-    books.take_over(best[2], reserve, stable)
-    books.emit(AdoptSlot(best[2].id, stable.key))
+    state.take_over(best[2], reserve, key_state)
+    state.emit(AdoptSlot(best[2].id, key_state.key))
     return True
 
 
@@ -92,7 +92,7 @@ USELESS = 4
 
 def _readiness(slot: SlotRecord, wanted: set[str]) -> int:
     """How soon an untouched process has a seat with the wanted tools; smaller is sooner."""
-    states = {seat.state for seat in slot.seats.values() if seat.line.tools in wanted}
+    states = {seat.state for seat in slot.seats.values() if seat.queue.tools in wanted}
     if SeatState.PARKED in states:
         return 0
     if SeatState.OPENING in states:
@@ -102,183 +102,183 @@ def _readiness(slot: SlotRecord, wanted: set[str]) -> int:
     return 3 if slot.state is SlotState.STARTING else USELESS
 
 
-def adopt_spares(books: PoolState, stable: KeyState) -> bool:
+def adopt_spares(state: PoolState, key_state: KeyState) -> bool:
     """Give the key the spares it needs, ready ones before starting ones. True if it got any."""
     adopted = False
-    while books.spares and (slot := _fitting_spare(books, stable)) is not None:
-        books.adopt(slot, stable)
-        books.emit(AdoptSlot(slot.id, stable.key))
+    while state.spares and (slot := _fitting_spare(state, key_state)) is not None:
+        state.adopt(slot, key_state)
+        state.emit(AdoptSlot(slot.id, key_state.key))
         adopted = True
     return adopted
 
 
-def _fitting_spare(books: PoolState, stable: KeyState) -> SlotRecord | None:
-    if not stable.spec.traits.cwd_per_session or demand(stable) <= supply(stable):
+def _fitting_spare(state: PoolState, key_state: KeyState) -> SlotRecord | None:
+    if not key_state.spec.traits.cwd_per_session or demand(key_state) <= supply(key_state):
         return None
-    if len(stable.slots) >= key_cap(books, stable):
+    if len(key_state.slots) >= key_cap(state, key_state):
         return None
     fitting = [
         slot
-        for slot in books.spares.values()
-        if slot.spec.group == stable.spec.group and slot.state in {SlotState.READY, SlotState.STARTING}
+        for slot in state.spares.values()
+        if slot.spec.group == key_state.spec.group and slot.state in {SlotState.READY, SlotState.STARTING}
     ]
     return min(fitting, key=lambda slot: (slot.state is SlotState.STARTING, slot.id), default=None)
 
 
-def start_missing(books: PoolState, stable: KeyState) -> None:
+def start_missing(state: PoolState, key_state: KeyState) -> None:
     """Start what waiting claims need; if they lack nothing, start what is to be kept warm."""
-    short = demand(stable) - supply(stable)
+    short = demand(key_state) - supply(key_state)
     while short > 0:
-        denied = denial(books, stable, background=False)
+        denied = denial(state, key_state, background=False)
         if denied is not None:
-            _starve(books, stable, denied, short)
+            _starve(state, key_state, denied, short)
             return
-        start(books, stable.spec, stable, stable)
-        short -= stable.spec.traits.seats_per_process
-    missing = processes_wanted(books, stable) - processes_up(stable)
+        start(state, key_state.spec, key_state, key_state)
+        short -= key_state.spec.traits.seats_per_process
+    missing = processes_wanted(state, key_state) - processes_up(key_state)
     if missing <= 0:
-        stable.gave_way_at = None
+        key_state.gave_way_at = None
         return
-    while missing > 0 and not start_is_deferred(books, stable) and denial(books, stable, background=True) is None:
-        start(books, stable.spec, stable, stable)
+    while missing > 0 and not start_is_deferred(state, key_state) and denial(state, key_state, background=True) is None:
+        start(state, key_state.spec, key_state, key_state)
         missing -= 1
     if missing > 0:
-        books.unserved_keys[stable.key] = stable
+        state.unserved_keys[key_state.key] = key_state
 
 
-def processes_up(stable: KeyState) -> int:
+def processes_up(key_state: KeyState) -> int:
     """Processes that can serve the key from now on: starting or ready, and not to be replaced."""
     up = 0
-    for slot in stable.slots.values():
+    for slot in key_state.slots.values():
         if slot.retire is None and (slot.state is SlotState.STARTING or slot.state is SlotState.READY):
             up += 1
     return up
 
 
-def start(books: PoolState, spec: KeySpec, stable: KeyState, owner: KeyState | None) -> SlotRecord:
+def start(state: PoolState, spec: KeySpec, key_state: KeyState, owner: KeyState | None) -> SlotRecord:
     """Reserve the slot and order its start. Without an owner the process is a spare."""
     if owner is not None:
-        for ring in stable.rings():
-            if (head := ring.head()) is not None:
-                books.turns.took(head.owner)
-    slot = books.add_slot(stable.key, spec, owner, _expected(stable))
-    books.tokens -= 1.0
-    books.alarm(books.now + books.limits.start_timeout)
-    books.emit(StartSlot(slot.id, stable.key, spec.fingerprint, slot.generation, owner is None))
+        for claims in key_state.claim_queues():
+            if (head := claims.head()) is not None:
+                state.turns.took(head.owner)
+    slot = state.add_slot(key_state.key, spec, owner, _expected(key_state))
+    state.tokens -= 1.0
+    state.alarm(state.now + state.limits.start_timeout)
+    state.emit(StartSlot(slot.id, key_state.key, spec.fingerprint, slot.generation, owner is None))
     return slot
 
 
-def ensure_spares(books: PoolState) -> None:
+def ensure_spares(state: PoolState) -> None:
     """Bring every group of interchangeable processes up to the most spares that any of its keys asks for."""
-    for stable in books.stables.values():
-        if not stable.spares or stable.paused:
+    for key_state in state.keys.values():
+        if not key_state.spares or key_state.paused:
             continue
-        there = sum(slot.spec.group == stable.spec.group for slot in books.spares.values())
-        if there >= stable.spares:
-            stable.spares_gave_way_at = None
-        elif spare_is_deferred(books, stable):
-            books.recount_spares = True
+        there = sum(slot.spec.group == key_state.spec.group for slot in state.spares.values())
+        if there >= key_state.spares:
+            key_state.spares_gave_way_at = None
+        elif spare_is_deferred(state, key_state):
+            state.recount_spares = True
             continue
-        while there < stable.spares and denial(books, stable, background=True, spare=True) is None:
-            start(books, stable.spec, stable, None)
+        while there < key_state.spares and denial(state, key_state, background=True, spare=True) is None:
+            start(state, key_state.spec, key_state, None)
             there += 1
 
 
-def denial(books: PoolState, stable: KeyState, *, background: bool, spare: bool = False) -> Denial | None:
+def denial(state: PoolState, key_state: KeyState, *, background: bool, spare: bool = False) -> Denial | None:
     """Why no process may be started now for the key, or no spare like its own."""
-    if (failing := _failing(books, stable.spec, background=background)) is not None:
+    if (failing := _failing(state, key_state.spec, background=background)) is not None:
         return failing
-    if not spare and len(stable.slots) >= key_cap(books, stable):
+    if not spare and len(key_state.slots) >= key_cap(state, key_state):
         return Denial.KEY_CAP
-    if len(books.slots) >= books.limits.max_processes:
+    if len(state.slots) >= state.limits.max_processes:
         return Denial.POOL_CAP
-    if is_tight(books, _expected(stable)):
+    if is_tight(state, _expected(key_state)):
         return Denial.MEMORY
-    return _throttled(books, stable.spec)
+    return _throttled(state, key_state.spec)
 
 
-def _failing(books: PoolState, spec: KeySpec, *, background: bool) -> Denial | None:
-    breaker = books.breakers.get(spec.group) if books.breakers else None
+def _failing(state: PoolState, spec: KeySpec, *, background: bool) -> Denial | None:
+    breaker = state.breakers.get(spec.group) if state.breakers else None
     if breaker is None:
         return None
     allowed_at = breaker.ahead_after if background else breaker.claims_after
-    if books.now < allowed_at:
-        books.alarm(allowed_at)
-        return Denial.BREAKER if breaker.is_open(books.now, books.limits) else Denial.BACKOFF
-    trying = any(slot.state is SlotState.STARTING and slot.spec.group == spec.group for slot in books.slots.values())
+    if state.now < allowed_at:
+        state.alarm(allowed_at)
+        return Denial.BREAKER if breaker.is_open(state.now, state.limits) else Denial.BACKOFF
+    trying = any(slot.state is SlotState.STARTING and slot.spec.group == spec.group for slot in state.slots.values())
     return Denial.STARTING if trying else None
 
 
-def _throttled(books: PoolState, spec: KeySpec) -> Denial | None:
-    limits = books.limits
-    if books.starting >= limits.max_starting or first_is_on_its_way(books, spec.traits):
+def _throttled(state: PoolState, spec: KeySpec) -> Denial | None:
+    limits = state.limits
+    if state.starting >= limits.max_starting or first_is_on_its_way(state, spec.traits):
         return Denial.STARTING
-    if provider_is_starting(books, spec):
+    if provider_is_starting(state, spec):
         return Denial.STARTING
-    earn(books)
-    if books.tokens < 1.0:
-        books.alarm(books.now + (1.0 - books.tokens) / limits.starts_per_second)
+    earn(state)
+    if state.tokens < 1.0:
+        state.alarm(state.now + (1.0 - state.tokens) / limits.starts_per_second)
         return Denial.RATE
     return None
 
 
-def provider_is_starting(books: PoolState, spec: KeySpec) -> bool:
+def provider_is_starting(state: PoolState, spec: KeySpec) -> bool:
     """Whether the provider has as many starts under way as it may. Read-only: records nothing."""
     alike = sum(
-        slot.state is SlotState.STARTING and slot.spec.provider == spec.provider for slot in books.slots.values()
+        slot.state is SlotState.STARTING and slot.spec.provider == spec.provider for slot in state.slots.values()
     )
-    return alike >= books.limits.max_starting_per_provider
+    return alike >= state.limits.max_starting_per_provider
 
 
-def first_is_on_its_way(books: PoolState, traits: Traits) -> bool:
+def first_is_on_its_way(state: PoolState, traits: Traits) -> bool:
     """Whether the first start in this HOME group is unfinished, a failed one that is still being ended included: it may
     hold what every first start creates. Read-only: records nothing.
     """
-    if not traits.first_start_alone or traits.open_group in books.settled_groups:
+    if not traits.first_start_alone or traits.open_group in state.settled_groups:
         return False
-    return any(slot.spec.traits.open_group == traits.open_group for slot in books.slots.values() if slot.ready_step < 0)
+    return any(slot.spec.traits.open_group == traits.open_group for slot in state.slots.values() if slot.ready_step < 0)
 
 
-def earn(books: PoolState) -> None:
+def earn(state: PoolState) -> None:
     """Fill the token bucket of starts up to now."""
-    books.tokens, books.tokens_at = books.tokens_now, books.now
+    state.tokens, state.tokens_at = state.tokens_now, state.now
 
 
-def _expected(stable: KeyState) -> int:
+def _expected(key_state: KeyState) -> int:
     """The memory a ready process needs: as measured on the last one, else as declared."""
-    return stable.start_bytes or stable.spec.traits.start_bytes
+    return key_state.start_bytes or key_state.spec.traits.start_bytes
 
 
-def _starve(books: PoolState, stable: KeyState, denied: Denial, short: int) -> None:
+def _starve(state: PoolState, key_state: KeyState, denied: Denial, short: int) -> None:
     """Claims stay short of seats: make room where a cap is the reason, refuse at once where waiting cannot help."""
-    books.unserved_keys[stable.key] = stable
+    state.unserved_keys[key_state.key] = key_state
     if denied in CAPS:
-        made = make_room(books, stable, short, elsewhere=denied is not Denial.KEY_CAP)
-        if denied is Denial.MEMORY and not made and not stable.slots:
-            refuse_all(books, stable, RefusalKind.SATURATED, text="a process more would exceed the memory budget")
-    elif denied in {Denial.BREAKER, Denial.BACKOFF} and not can_serve_soon(stable):
-        breaker = books.breakers[stable.spec.group]
-        retry_after = breaker.claims_after - books.now
-        for waiting in all_waiting(stable):
+        made = make_room(state, key_state, short, elsewhere=denied is not Denial.KEY_CAP)
+        if denied is Denial.MEMORY and not made and not key_state.slots:
+            refuse_all(state, key_state, RefusalKind.SATURATED, text="a process more would exceed the memory budget")
+    elif denied in {Denial.BREAKER, Denial.BACKOFF} and not can_serve_soon(key_state):
+        breaker = state.breakers[key_state.spec.group]
+        retry_after = breaker.claims_after - state.now
+        for waiting in all_waiting(key_state):
             if denied is Denial.BREAKER or waiting.deadline < breaker.claims_after:
-                refuse(books, waiting, RefusalKind.BREAKER_OPEN, retry_after=retry_after)
+                refuse(state, waiting, RefusalKind.BREAKER_OPEN, retry_after=retry_after)
 
 
-def all_waiting(stable: KeyState) -> list[Waiting]:
+def all_waiting(key_state: KeyState) -> list[Waiting]:
     """The waiting claims of the key, as a copy: the caller may refuse them while it iterates."""
-    return [waiting for ring in stable.rings() for waiting in ring]
+    return [waiting for claims in key_state.claim_queues() for waiting in claims]
 
 
-def refuse_all(books: PoolState, stable: KeyState, kind: RefusalKind, *, phase: str = "", text: str = "") -> None:
-    for waiting in all_waiting(stable):
-        refuse(books, waiting, kind, phase=phase, text=text)
+def refuse_all(state: PoolState, key_state: KeyState, kind: RefusalKind, *, phase: str = "", text: str = "") -> None:
+    for waiting in all_waiting(key_state):
+        refuse(state, waiting, kind, phase=phase, text=text)
 
 
-def refuse_unserved(books: PoolState, stable: KeyState, phase: str, text: str) -> None:
+def refuse_unserved(state: PoolState, key_state: KeyState, phase: str, text: str) -> None:
     """A start failed: refuse the claims that nothing else on its way can serve, the oldest first, with its error."""
-    short = demand(stable) - supply(stable)
+    short = demand(key_state) - supply(key_state)
     if short <= 0:
         return
-    waiting = sorted(all_waiting(stable), key=lambda one: one.step)
-    for one in waiting if not can_serve_soon(stable) else waiting[:short]:
-        refuse(books, one, RefusalKind.START_FAILED, phase=phase, text=text)
+    waiting = sorted(all_waiting(key_state), key=lambda one: one.step)
+    for one in waiting if not can_serve_soon(key_state) else waiting[:short]:
+        refuse(state, one, RefusalKind.START_FAILED, phase=phase, text=text)

@@ -41,7 +41,7 @@ class PoolState:
     now: float = 0.0
     step: int = 0
     out: list[actions.Action] = field(default_factory=list)
-    stables: dict[Key, KeyState] = field(default_factory=dict)
+    keys: dict[Key, KeyState] = field(default_factory=dict)
     slots: dict[SlotId, SlotRecord] = field(default_factory=dict)
     seats: dict[SeatId, SeatRecord] = field(default_factory=dict)
     leases: dict[LeaseId, LeaseRecord] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class PoolState:
     def note(
         self, what: Counted, slot: SlotRecord | None = None, cause: RetireReason | None = None, text: str = ""
     ) -> None:
-        key = slot.home if slot is not None else None
+        key = slot.key if slot is not None else None
         self.emit(actions.Notable(what, key, slot.id if slot is not None else None, cause, text))
 
     def alarm(self, at: float) -> None:
@@ -101,11 +101,11 @@ class PoolState:
 
     # lookups for an event
 
-    def find_stable(self, key: Key) -> KeyState:
-        stable = self.stables.get(key)
-        if stable is None:
+    def find_key(self, key: Key) -> KeyState:
+        key_state = self.keys.get(key)
+        if key_state is None:
             raise StaleEvent
-        return stable
+        return key_state
 
     def find_slot(self, number: SlotId, *states: SlotState) -> SlotRecord:
         slot = self.slots.get(number)
@@ -127,80 +127,84 @@ class PoolState:
 
     # claims
 
-    def enqueue(self, waiting: Waiting, ring: FairQueue) -> None:
+    def enqueue(self, waiting: Waiting, fair_queue: FairQueue) -> None:
         self.claims[waiting.claim] = waiting
         if waiting.parent is not None:
             self.nested[waiting.claim] = waiting
-        ring.add(waiting)
+        fair_queue.add(waiting)
         self.turns.join(waiting.owner)
         self.alarm(waiting.deadline)
 
-    def dequeue(self, waiting: Waiting, ring: FairQueue) -> None:
+    def dequeue(self, waiting: Waiting, fair_queue: FairQueue) -> None:
         del self.claims[waiting.claim]
         self.nested.pop(waiting.claim, None)
-        ring.remove(waiting)
+        fair_queue.remove(waiting)
         self.turns.leave(waiting.owner)
-        if not ring.count:
+        if not fair_queue.count:
             self.capacity_changed = True  # the key's process may now be idle and make room for another
 
-    def ring_of(self, waiting: Waiting) -> FairQueue:
-        stable = self.stables[waiting.key]
-        return stable.transports if waiting.tools is None else stable.queues[waiting.tools].ring
+    def claim_queue_of(self, waiting: Waiting) -> FairQueue:
+        key_state = self.keys[waiting.key]
+        return key_state.transports if waiting.tools is None else key_state.queues[waiting.tools].claims
 
-    def rank(self, stable: KeyState) -> int:
+    def rank(self, key_state: KeyState) -> int:
         """Rank a key for settling: the key whose waiting owner had its last turn longest ago comes first."""
         turns = self.turns
-        rank = turns.of(stable.transports.head())
-        for line in stable.queues.values():
-            if line.ring.count and (turn := turns.of(line.ring.head())) < rank:
+        rank = turns.of(key_state.transports.head())
+        for queue in key_state.queues.values():
+            if queue.claims.count and (turn := turns.of(queue.claims.head())) < rank:
                 rank = turn
         return rank
 
     # slots
 
-    def add_slot(self, home: Key, spec: KeySpec, stable: KeyState | None, charge: int) -> SlotRecord:
+    def add_slot(self, key: Key, spec: KeySpec, key_state: KeyState | None, charge: int) -> SlotRecord:
         number = self.new_id()
-        slot = SlotRecord(SlotId(number), home, spec, number, self.now, self.now, stable, used_at=self.now)
+        slot = SlotRecord(SlotId(number), key, spec, number, self.now, self.now, key_state, used_at=self.now)
         self.slots[slot.id] = slot
-        if stable is None:
+        if key_state is None:
             self.spares[slot.id] = slot
         else:
-            stable.slots[slot.id] = slot
+            key_state.slots[slot.id] = slot
         self.starting += 1
         self.charge(slot, charge)
         return slot
 
-    def adopt(self, slot: SlotRecord, stable: KeyState) -> None:
+    def adopt(self, slot: SlotRecord, key_state: KeyState) -> None:
         del self.spares[slot.id]
         self.recount_spares = True
-        slot.stable, slot.home, slot.spec = stable, stable.key, stable.spec
-        stable.came_up = stable.came_up or slot.state is SlotState.READY
+        slot.key_state, slot.key, slot.spec = key_state, key_state.key, key_state.spec
+        key_state.came_up = key_state.came_up or slot.state is SlotState.READY
         slot.adopted_step, slot.used_at = self.step, self.now
-        stable.slots[slot.id] = slot
+        key_state.slots[slot.id] = slot
 
-    def take_over(self, slot: SlotRecord, reserve: KeyState, stable: KeyState) -> None:
+    def take_over(self, slot: SlotRecord, reserve: KeyState, key_state: KeyState) -> None:
         """Move a process that no session has used to another key, with its seats."""
         del reserve.slots[slot.id]
-        slot.stable, slot.home, slot.spec = stable, stable.key, stable.spec
-        stable.came_up = stable.came_up or slot.state is SlotState.READY
+        slot.key_state, slot.key, slot.spec = key_state, key_state.key, key_state.spec
+        key_state.came_up = key_state.came_up or slot.state is SlotState.READY
         slot.adopted_step, slot.used_at = self.step, self.now
-        stable.slots[slot.id] = slot
+        key_state.slots[slot.id] = slot
         for seat in slot.seats.values():
-            before, seat.stable, seat.line = seat.line, stable, self.line_of(stable, seat.line.tools)
+            before, seat.key_state, seat.queue = (
+                seat.queue,
+                key_state,
+                self.get_or_add_queue(key_state, seat.queue.tools),
+            )
             if seat.state is SeatState.OPENING:
                 before.opening -= 1
-                seat.line.opening += 1
+                seat.queue.opening += 1
             elif seat.state is SeatState.PARKED:
-                seat.line.parked[seat.id] = before.parked.pop(seat.id)
+                seat.queue.parked[seat.id] = before.parked.pop(seat.id)
         self.unserved_keys[reserve.key] = reserve
         self.capacity_changed = True
 
-    def line_of(self, stable: KeyState, tools: str) -> SeatQueue:
+    def get_or_add_queue(self, key_state: KeyState, tools: str) -> SeatQueue:
         """The seat queue of a tool set, created on first use."""
-        line = stable.queues.get(tools)
-        if line is None:
-            line = stable.queues[tools] = SeatQueue(tools, Arrivals(self.limits.reserve))
-        return line
+        queue = key_state.queues.get(tools)
+        if queue is None:
+            queue = key_state.queues[tools] = SeatQueue(tools, Arrivals(self.limits.reserve))
+        return queue
 
     def enter(self, slot: SlotRecord, state: SlotState) -> None:
         if slot.state is SlotState.STARTING:
@@ -212,8 +216,8 @@ class PoolState:
         self.enter(slot, SlotState.GONE)
         self.charge(slot, 0)
         del self.slots[slot.id]
-        if slot.stable is not None:
-            del slot.stable.slots[slot.id]
+        if slot.key_state is not None:
+            del slot.key_state.slots[slot.id]
         else:
             del self.spares[slot.id]
         self.recount_spares = True
@@ -226,17 +230,17 @@ class PoolState:
 
     # seats
 
-    def add_seat(self, stable: KeyState, slot: SlotRecord, line: SeatQueue) -> SeatRecord:
+    def add_seat(self, key_state: KeyState, slot: SlotRecord, queue: SeatQueue) -> SeatRecord:
         group = open_group(slot)
-        seat = SeatRecord(SeatId(self.new_id()), stable, slot, line, group, self.now)
+        seat = SeatRecord(SeatId(self.new_id()), key_state, slot, queue, group, self.now)
         self.seats[seat.id] = slot.seats[seat.id] = self.opening[seat.id] = seat
         slot.opened += 1
         slot.opening += 1
-        line.opening += 1
+        queue.opening += 1
         self.open_groups[group] = self.open_groups.get(group, 0) + 1
         return seat
 
-    def made(self, seat: SeatRecord) -> None:
+    def mark_open_answered(self, seat: SeatRecord) -> None:
         """The agent has answered this open, or its answer no longer matters: the agent may be asked for the next
         one.
         """
@@ -249,21 +253,21 @@ class PoolState:
 
     def _opened(self, seat: SeatRecord) -> None:
         """The seat has opened, or never will."""
-        self.made(seat)
+        self.mark_open_answered(seat)
         del self.opening[seat.id]
         seat.slot.opening -= 1
-        seat.line.opening -= 1
+        seat.queue.opening -= 1
         self.capacity_changed = True
 
     def park(self, seat: SeatRecord) -> None:
         self._opened(seat)
         seat.enter(SeatState.PARKED, self.now)
         seat.parked_step = self.step
-        seat.line.parked[seat.id] = seat
+        seat.queue.parked[seat.id] = seat
         seat.slot.parked += 1
 
     def _unpark(self, seat: SeatRecord) -> None:
-        del seat.line.parked[seat.id]
+        del seat.queue.parked[seat.id]
         seat.slot.parked -= 1
 
     def lease(self, waiting: Waiting, slot: SlotRecord, seat: SeatRecord | None) -> LeaseRecord:

@@ -20,103 +20,103 @@ from ostler.pool.core.state import KeyState, PoolState, SeatQueue, SlotRecord
 from ostler.pool.core.values import RefusalKind, RetireReason, SeatState, SlotState
 
 
-def sweep(books: PoolState) -> None:
-    _refuse_overdue(books)
-    books.stop_listening()
-    for seat in list(books.opening.values()):
-        _watch_opening(books, seat.slot, books.now - seat.since)
-    for seat in [seat for seat in books.opening.values() if _due(books, seat.since, books.limits.open_timeout)]:
+def sweep(state: PoolState) -> None:
+    _refuse_overdue(state)
+    state.stop_listening()
+    for seat in list(state.opening.values()):
+        _watch_opening(state, seat.slot, state.now - seat.since)
+    for seat in [seat for seat in state.opening.values() if _due(state, seat.since, state.limits.open_timeout)]:
         # An earlier failure in this loop may have retired the process and closed this seat already.
         if seat.state is SeatState.OPENING:
-            open_failed(books, seat, f"no answer to the open for {books.limits.open_timeout:g} s")
-    for seat in [seat for seat in books.closing.values() if _due(books, seat.since, books.limits.close_timeout)]:
-        leak_seat(books, seat)
-        judge_seats(books, seat.slot)
-    for slot in books.slots.values():
+            open_failed(state, seat, f"no answer to the open for {state.limits.open_timeout:g} s")
+    for seat in [seat for seat in state.closing.values() if _due(state, seat.since, state.limits.close_timeout)]:
+        leak_seat(state, seat)
+        judge_seats(state, seat.slot)
+    for slot in state.slots.values():
         # Before any failure found by this sweep: a failed start neither disproves nor undoes a process that works.
-        _prove_lasting(books, slot)
-    for slot in list(books.slots.values()):
-        _BY_STATE[slot.state](books, slot)
-    shed(books)
-    shrink(books)
-    for stable in list(books.stables.values()):
-        _tidy(books, stable)
-    _forget_surplus(books)
-    _drop_breakers(books)
+        _prove_lasting(state, slot)
+    for slot in list(state.slots.values()):
+        _BY_STATE[slot.state](state, slot)
+    shed(state)
+    shrink(state)
+    for key_state in list(state.keys.values()):
+        _tidy(state, key_state)
+    _forget_surplus(state)
+    _drop_breakers(state)
 
 
-def _due(books: PoolState, since: float, limit: float) -> bool:
+def _due(state: PoolState, since: float, limit: float) -> bool:
     """Whether the limit has passed; if not, ask for a Tick when it does."""
-    if books.now - since >= limit:
+    if state.now - since >= limit:
         return True
-    books.alarm(since + limit)
+    state.alarm(since + limit)
     return False
 
 
-def _refuse_overdue(books: PoolState) -> None:
-    for waiting in list(books.claims.values()):
-        if books.now >= waiting.deadline:
-            held = books.paused or books.stables[waiting.key].paused
-            refuse(books, waiting, RefusalKind.PAUSED if held else RefusalKind.SATURATED)
+def _refuse_overdue(state: PoolState) -> None:
+    for waiting in list(state.claims.values()):
+        if state.now >= waiting.deadline:
+            held = state.paused or state.keys[waiting.key].paused
+            refuse(state, waiting, RefusalKind.PAUSED if held else RefusalKind.SATURATED)
         else:
-            books.alarm(waiting.deadline)
+            state.alarm(waiting.deadline)
 
 
-def _watch_opening(books: PoolState, slot: SlotRecord, open_for: float) -> None:
-    if open_for >= books.limits.slow_open_after:
-        judge_open(books, slot)
+def _watch_opening(state: PoolState, slot: SlotRecord, open_for: float) -> None:
+    if open_for >= state.limits.slow_open_after:
+        judge_open(state, slot)
     else:
-        books.alarm(books.now + books.limits.slow_open_after - open_for)
+        state.alarm(state.now + state.limits.slow_open_after - open_for)
 
 
-def _sweep_starting(books: PoolState, slot: SlotRecord) -> None:
-    if _due(books, slot.since, books.limits.start_timeout):
-        start_failed(books, slot, "timeout", f"not ready after {books.limits.start_timeout:g} s", 0.5, retryable=True)
+def _sweep_starting(state: PoolState, slot: SlotRecord) -> None:
+    if _due(state, slot.since, state.limits.start_timeout):
+        start_failed(state, slot, "timeout", f"not ready after {state.limits.start_timeout:g} s", 0.5, retryable=True)
 
 
-def _prove_lasting(books: PoolState, slot: SlotRecord) -> None:
+def _prove_lasting(state: PoolState, slot: SlotRecord) -> None:
     lasting = max(10.0, slot.spec.traits.start_seconds)
-    if slot.state is SlotState.READY and not slot.proven and books.now - slot.ready_at > lasting:
-        prove(books, slot)
+    if slot.state is SlotState.READY and not slot.proven and state.now - slot.ready_at > lasting:
+        prove(state, slot)
 
 
-def _sweep_ready(books: PoolState, slot: SlotRecord) -> None:
-    every = books.limits.probe_every
-    if every is not None and _due(books, slot.probed_at, every):
-        slot.probed_at = books.now
-        books.alarm(books.now + every)
-        books.emit(Probe(slot.id))
-    if slot.stable is not None:
-        _drain_idle(books, slot, slot.stable)
-    elif not _spare_is_wanted(books, slot):
-        begin_drain(books, slot, RetireReason.SURPLUS)
-    judge_age(books, slot)
+def _sweep_ready(state: PoolState, slot: SlotRecord) -> None:
+    every = state.limits.probe_every
+    if every is not None and _due(state, slot.probed_at, every):
+        slot.probed_at = state.now
+        state.alarm(state.now + every)
+        state.emit(Probe(slot.id))
+    if slot.key_state is not None:
+        _drain_idle(state, slot, slot.key_state)
+    elif not _spare_is_wanted(state, slot):
+        begin_drain(state, slot, RetireReason.SURPLUS)
+    judge_age(state, slot)
 
 
-def _drain_idle(books: PoolState, slot: SlotRecord, stable: KeyState) -> None:
-    if not slot.idle or stable.waiting or slot.retire is not None:
+def _drain_idle(state: PoolState, slot: SlotRecord, key_state: KeyState) -> None:
+    if not slot.idle or key_state.waiting or slot.retire is not None:
         return
-    if not _due(books, slot.used_at, books.limits.idle_after):
+    if not _due(state, slot.used_at, state.limits.idle_after):
         return
-    up = sum(one.state is SlotState.READY and one.retire is None for one in stable.slots.values())
-    if up > processes_wanted(books, stable):
-        begin_drain(books, slot, RetireReason.IDLE)
+    up = sum(one.state is SlotState.READY and one.retire is None for one in key_state.slots.values())
+    if up > processes_wanted(state, key_state):
+        begin_drain(state, slot, RetireReason.IDLE)
 
 
-def _spare_is_wanted(books: PoolState, slot: SlotRecord) -> bool:
-    asked = [stable.spares for stable in books.stables.values() if stable.spec.group == slot.spec.group]
-    there = [one.id for one in books.spares.values() if one.spec.group == slot.spec.group]
+def _spare_is_wanted(state: PoolState, slot: SlotRecord) -> bool:
+    asked = [key_state.spares for key_state in state.keys.values() if key_state.spec.group == slot.spec.group]
+    there = [one.id for one in state.spares.values() if one.spec.group == slot.spec.group]
     return there.index(slot.id) < max(asked, default=0)
 
 
-def _sweep_draining(books: PoolState, slot: SlotRecord) -> None:
-    if _due(books, slot.since, books.limits.drain_timeout):
-        stop(books, slot, RetireReason.DRAIN_DEADLINE, hard=False, text=f"drained for {books.limits.drain_timeout:g} s")
+def _sweep_draining(state: PoolState, slot: SlotRecord) -> None:
+    if _due(state, slot.since, state.limits.drain_timeout):
+        stop(state, slot, RetireReason.DRAIN_DEADLINE, hard=False, text=f"drained for {state.limits.drain_timeout:g} s")
 
 
-def _sweep_closing(books: PoolState, slot: SlotRecord) -> None:
-    if _due(books, slot.since, books.limits.stop_timeout):
-        stop_again(books, slot)
+def _sweep_closing(state: PoolState, slot: SlotRecord) -> None:
+    if _due(state, slot.since, state.limits.stop_timeout):
+        stop_again(state, slot)
 
 
 _BY_STATE = {
@@ -127,90 +127,90 @@ _BY_STATE = {
 }
 
 
-def _tidy(books: PoolState, stable: KeyState) -> None:
-    for line in list(stable.queues.values()):
-        _close_surplus(books, stable, line)
-        if _says_nothing(books, stable, line):
-            del stable.queues[line.tools]
-    if stable.queues or stable.slots or stable.transports.count or stable.paused:
-        stable.used_at = books.now
-    elif books.now - stable.used_at >= _keep_seconds(books, stable) and not _stands_for_spares(books, stable):
-        _forget(books, stable)
+def _tidy(state: PoolState, key_state: KeyState) -> None:
+    for queue in list(key_state.queues.values()):
+        _close_surplus(state, key_state, queue)
+        if _says_nothing(state, key_state, queue):
+            del key_state.queues[queue.tools]
+    if key_state.queues or key_state.slots or key_state.transports.count or key_state.paused:
+        key_state.used_at = state.now
+    elif state.now - key_state.used_at >= _keep_seconds(state, key_state) and not _stands_for_spares(state, key_state):
+        _forget(state, key_state)
 
 
-def _keep_seconds(books: PoolState, stable: KeyState) -> float:
+def _keep_seconds(state: PoolState, key_state: KeyState) -> float:
     """How long an unused key is remembered; one that never had a ready process, until its backoff is over."""
-    limits = books.limits
-    return limits.forget_after if stable.came_up else min(limits.forget_after, 2.0 * limits.backoff_cap)
+    limits = state.limits
+    return limits.forget_after if key_state.came_up else min(limits.forget_after, 2.0 * limits.backoff_cap)
 
 
-def _forget_surplus(books: PoolState) -> None:
+def _forget_surplus(state: PoolState) -> None:
     """Bound the number of keys that are only remembered, because clients choose models and directories."""
-    asleep = [stable for stable in books.stables.values() if _is_asleep(books, stable)]
-    surplus = len(asleep) - books.limits.max_idle_keys
-    for stable in sorted(asleep, key=_last_claim)[: max(0, surplus)]:
-        if not _stands_for_spares(books, stable):
-            _forget(books, stable)
+    asleep = [key_state for key_state in state.keys.values() if _is_asleep(state, key_state)]
+    surplus = len(asleep) - state.limits.max_idle_keys
+    for key_state in sorted(asleep, key=_last_claim)[: max(0, surplus)]:
+        if not _stands_for_spares(state, key_state):
+            _forget(state, key_state)
 
 
-def _is_asleep(books: PoolState, stable: KeyState) -> bool:
+def _is_asleep(state: PoolState, key_state: KeyState) -> bool:
     """Whether forgetting the key would lose nothing but what was learned of its arrivals."""
-    return not (stable.slots or stable.transports.count or stable.paused) and not any(
-        line.ring.count or line.parked or line.opening or line.floor or books.now < line.hint_until
-        for line in stable.queues.values()
+    return not (key_state.slots or key_state.transports.count or key_state.paused) and not any(
+        queue.claims.count or queue.parked or queue.opening or queue.floor or state.now < queue.hint_until
+        for queue in key_state.queues.values()
     )
 
 
-def _last_claim(stable: KeyState) -> float:
-    return max((line.arrivals.last for line in stable.queues.values()), default=stable.used_at)
+def _last_claim(key_state: KeyState) -> float:
+    return max((queue.arrivals.last for queue in key_state.queues.values()), default=key_state.used_at)
 
 
-def _forget(books: PoolState, stable: KeyState) -> None:
-    del books.stables[stable.key]
-    books.unserved_keys.pop(stable.key, None)
-    books.emit(ForgetKey(stable.key))
+def _forget(state: PoolState, key_state: KeyState) -> None:
+    del state.keys[key_state.key]
+    state.unserved_keys.pop(key_state.key, None)
+    state.emit(ForgetKey(key_state.key))
 
 
-def _stands_for_spares(books: PoolState, stable: KeyState) -> bool:
+def _stands_for_spares(state: PoolState, key_state: KeyState) -> bool:
     """Whether the pool would lose its configured spares if this key were forgotten: it is the one used last.
 
     Every key of the provider asks for the spares. If each key were kept for that, a directory or model named once would
     stay until restart, and each model would keep its spare.
     """
-    return stable.spares > 0 and not any(
-        other is not stable
-        and other.spec.provider == stable.spec.provider
-        and other.spares >= stable.spares
-        and other.used_at >= stable.used_at
-        for other in books.stables.values()
+    return key_state.spares > 0 and not any(
+        other is not key_state
+        and other.spec.provider == key_state.spec.provider
+        and other.spares >= key_state.spares
+        and other.used_at >= key_state.used_at
+        for other in state.keys.values()
     )
 
 
-def _close_surplus(books: PoolState, stable: KeyState, line: SeatQueue) -> None:
-    if stable.spec.traits.can_close:
-        surplus = len(line.parked) - target(books, stable, line)
-        for seat in list(line.parked.values())[: max(0, surplus)]:
-            close_seat(books, seat)
+def _close_surplus(state: PoolState, key_state: KeyState, queue: SeatQueue) -> None:
+    if key_state.spec.traits.can_close:
+        surplus = len(queue.parked) - target(state, key_state, queue)
+        for seat in list(queue.parked.values())[: max(0, surplus)]:
+            close_seat(state, seat)
 
 
-def _says_nothing(books: PoolState, stable: KeyState, line: SeatQueue) -> bool:
+def _says_nothing(state: PoolState, key_state: KeyState, queue: SeatQueue) -> bool:
     """Whether the seat queue could be dropped and created again without any loss.
 
     Bursts are worth a long memory. A tool set that came one at a time and no longer recurs is not: a client that sends
     another one with every request would leave a day's worth of them, and every decision looks at each.
     """
-    if line.ring.count or line.parked or line.opening or line.floor or books.now < line.hint_until:
+    if queue.claims.count or queue.parked or queue.opening or queue.floor or state.now < queue.hint_until:
         return False
-    if books.now - line.arrivals.last >= books.limits.forget_after:
+    if state.now - queue.arrivals.last >= state.limits.forget_after:
         return True
-    return line.arrivals.peak <= 1.0 and not line.arrivals.recurring(books.now, refill_seconds(stable))
+    return queue.arrivals.peak <= 1.0 and not queue.arrivals.recurring(state.now, refill_seconds(key_state))
 
 
-def _drop_breakers(books: PoolState) -> None:
-    if books.breakers:
-        used = {stable.spec.group for stable in books.stables.values()}
+def _drop_breakers(state: PoolState) -> None:
+    if state.breakers:
+        used = {key_state.spec.group for key_state in state.keys.values()}
         over = [
-            group for group, one in books.breakers.items() if group not in used or one.is_over(books.now, books.limits)
+            group for group, one in state.breakers.items() if group not in used or one.is_over(state.now, state.limits)
         ]
         for group in over:
-            del books.breakers[group]
+            del state.breakers[group]

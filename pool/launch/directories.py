@@ -20,27 +20,27 @@ from ostler.process.probe import PATIENCE, BlockingProbe, ProbeFailed
 FRESH: Final = 5.0
 KEPT: Final = 4096
 
-Look = Callable[[str], str]
+Resolve = Callable[[str], str]
 
 
 class Directories:
-    """Looks up directories for one event loop. `look` resolves a path on a thread, or raises `BadDirectory`."""
+    """Looks up directories for one event loop. `resolve` resolves a path on a thread, or raises `BadDirectory`."""
 
-    def __init__(self, look: Look, clock: Callable[[], float]) -> None:
-        self._look = look
+    def __init__(self, resolve: Resolve, clock: Callable[[], float]) -> None:
+        self._resolve = resolve
         self._clock = clock
         self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
-        self._looks: BlockingProbe[str] = BlockingProbe()
+        self._probe: BlockingProbe[str] = BlockingProbe()
 
-    def judge_by(self, look: Look) -> None:
+    def judge_by(self, resolve: Resolve) -> None:
         """Ask anew of every path, by other rules."""
-        self._look = look
+        self._resolve = resolve
         self._known.clear()
 
     @property
     def idle(self) -> bool:
         """Whether no lookup is running."""
-        return self._looks.idle
+        return self._probe.idle
 
     def recall(self, path: str) -> str | None:
         """The known answer, or None; starts a lookup in the background when the answer is old."""
@@ -48,9 +48,9 @@ class Directories:
         if known is None:
             return None
         found, since = known
-        if self._clock() - since >= FRESH and not self._looks.looking(path):
+        if self._clock() - since >= FRESH and not self._probe.looking(path):
             with suppress(ProbeFailed):  # no thread is free: the old answer stands, and the next claim tries again
-                self._looks.begin(path, partial(self._look, path), partial(self._learn, path))
+                self._probe.begin(path, partial(self._resolve, path), partial(self._learn, path))
         return found
 
     async def find(self, path: str, patience: float = PATIENCE) -> str:
@@ -67,16 +67,16 @@ class Directories:
 
     async def _ask(self, path: str, patience: float) -> str:
         try:
-            return await self._looks.find(path, partial(self._look, path), patience, partial(self._learn, path))
+            return await self._probe.find(path, partial(self._resolve, path), patience, partial(self._learn, path))
         except ProbeFailed as error:
             raise BadDirectory(path, error.why) from error
         except BadDirectory as error:
             # several callers may await this lookup: each raises an error object of its own
             raise error.again() from error
 
-    def _learn(self, path: str, look: asyncio.Future[str]) -> None:
+    def _learn(self, path: str, lookup: asyncio.Future[str]) -> None:
         self._known.pop(path, None)
-        if not look.cancelled() and look.exception() is None:
-            self._known[path] = (look.result(), self._clock())
+        if not lookup.cancelled() and lookup.exception() is None:
+            self._known[path] = (lookup.result(), self._clock())
             if len(self._known) > KEPT:
                 self._known.popitem(last=False)

@@ -38,18 +38,18 @@ class RecentClaims:
 
     per_key: int = PER_KEY
     keys: int = KEYS
-    _rings: OrderedDict[Hashable, deque[ClaimDecision]] = field(default_factory=OrderedDict)
+    _by_key: OrderedDict[Hashable, deque[ClaimDecision]] = field(default_factory=OrderedDict)
 
     def record(self, key: Hashable, decision: ClaimDecision) -> None:
         """Add a decision; forget the key without claims for longest if there are too many keys."""
-        ring = self._rings.get(key)
-        if ring is None:
-            ring = self._rings[key] = deque(maxlen=self.per_key)
-        self._rings.move_to_end(key)
-        if len(self._rings) > self.keys:
-            self._rings.popitem(last=False)
-        ring.append(decision)
+        decisions = self._by_key.get(key)
+        if decisions is None:
+            decisions = self._by_key[key] = deque(maxlen=self.per_key)
+        self._by_key.move_to_end(key)
+        if len(self._by_key) > self.keys:
+            self._by_key.popitem(last=False)
+        decisions.append(decision)
 
     def of(self, key: Hashable) -> tuple[ClaimDecision, ...]:
         """The decisions of one key, the newest first."""
-        return tuple(reversed(self._rings.get(key, ())))
+        return tuple(reversed(self._by_key.get(key, ())))

@@ -38,7 +38,7 @@ class DeferredOrders:
         known = PoolKey(key)
         if key in self._waiting:
             self._waiting[key].append(order)
-        elif self._engine.makings.knows(known):
+        elif self._engine.launches.knows(known):
             self._order(key, order)
         else:
             # Start the work before adding to `_waiting`; it begins in a later step. If starting fails, no order must be
@@ -63,6 +63,6 @@ class DeferredOrders:
         event = order(PoolKey(key))
         self._engine.order(event)
         if not isinstance(event, events.KeepWarm | events.Hint):
-            for known in self._engine.makings.known_as(key):
+            for known in self._engine.launches.known_as(key):
                 if known.owner is not None:
                     self._engine.order(order(known))

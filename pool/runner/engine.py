@@ -27,7 +27,7 @@ from ostler.pool.errors import PoolClosed, PoolError
 from ostler.pool.lease import LeaseState
 from ostler.pool.observer import Observer
 from ostler.pool.ports import PermissionPolicy, ToolPort
-from ostler.pool.runner.actions import ActionRunner, SeatWish, StartTransport
+from ostler.pool.runner.actions import ActionRunner, SeatRequest, StartTransport
 from ostler.pool.runner.launch_cache import LaunchCache
 from ostler.pool.runner.launch_refresh import LaunchRefresh
 from ostler.pool.runner.live import LiveObjects, LiveProcess, LiveSeat, PoolKey, SeatPolicy, pool_key
@@ -54,7 +54,7 @@ class Ground:
     """The loop and the task owner of a started engine."""
 
     loop: asyncio.AbstractEventLoop
-    crew: TaskOwner
+    tasks: TaskOwner
 
 
 class Engine:
@@ -64,35 +64,35 @@ class Engine:
         self,
         limits: Limits,
         *,
-        catalogue: LaunchCache,
+        launch_cache: LaunchCache,
         start_transport: StartTransport,
         tool_port: ToolPort | None,
-        house_policy: PermissionPolicy,
+        default_policy: PermissionPolicy,
         observer: Observer,
         clock: Callable[[], float],
         chance: Callable[[], float],
         loops: Loops,
     ) -> None:
         self.core = PoolCore(limits)
-        self.roster = LiveObjects()
-        self._catalogue = catalogue
+        self.live = LiveObjects()
+        self._launch_cache = launch_cache
         self._observer = observer
         self._clock = clock
         self._loops = loops
         self._ticks = loops.add("the pool's clock")
-        self._house_policy = house_policy
-        self._wishes: dict[str, SeatWish] = {}
-        self._hand = ActionRunner(
-            roster=self.roster,
+        self._default_policy = default_policy
+        self._seat_requests: dict[str, SeatRequest] = {}
+        self._runner = ActionRunner(
+            live=self.live,
             tell=self.tell,
             start=start_transport,
-            wishes=self._wishes,
+            seat_requests=self._seat_requests,
             tool_port=tool_port,
             observer=observer,
             clock=clock,
             chance=chance,
         )
-        self.makings = LaunchRefresh(catalogue, self.core, self.tell)
+        self.launches = LaunchRefresh(launch_cache, self.core, self.tell)
         self._waiting: dict[ClaimId, asyncio.Future[ClaimAnswer]] = {}
         self._early: dict[ClaimId, ClaimAnswer] = {}
         self._inbox: deque[events.CoreEvent] = deque()
@@ -126,7 +126,7 @@ class Engine:
         self._watch_every = watch_every
         # Two tasks: a file system that does not answer delays the second, and memory is still watched.
         self.work(self._watch_memory(), "memory watch")
-        self.work(self._watch_makings(), "watch of files")
+        self.work(self._watch_launch_files(), "watch of files")
 
     async def stop(self) -> None:
         """Refuse every claim, end every process, and wait until no slot is left."""
@@ -134,10 +134,10 @@ class Engine:
         if self._ground is None:
             return
         self.tell(events.Shutdown())
-        while self.roster.slots:
+        while self.live.slots:
             self._empty.clear()
             await self._empty.wait()
-        await self._ground.crew.disband()
+        await self._ground.tasks.disband()
         self._ticks.stopped()
         if self._alarm is not None:
             self._alarm.cancel()
@@ -146,30 +146,32 @@ class Engine:
         await self._loops.add("the watch of the agents' memory").repeat(lambda: self._watch_every, self._weigh_all)
 
     async def _weigh_all(self) -> None:
-        for running in list(self.roster.slots.values()):
+        for running in list(self.live.slots.values()):
             try:
-                await self._hand.weigh_slot(running)
+                await self._runner.weigh_slot(running)
             except (OSError, RuntimeError) as error:
                 # Out of descriptors or threads, for instance: this measurement is lost, not the following ones.
                 log.warning("cannot measure the memory of %s: %s", running.key, error)
-        self._forget_wishes()
+        self._forget_seat_requests()
         self._forget_failures()
 
-    async def _watch_makings(self) -> None:
+    async def _watch_launch_files(self) -> None:
         loop = self._loops.add("the watch of the files that agents are started from")
-        await loop.repeat(lambda: self._watch_every, self.makings.look_anew)
+        await loop.repeat(lambda: self._watch_every, self.launches.check_files)
 
-    def _forget_wishes(self) -> None:
+    def _forget_seat_requests(self) -> None:
         used = self.core.tools_in_use()
-        for name in [name for name, wish in self._wishes.items() if wish.resume is None and name not in used]:
-            del self._wishes[name]
+        for name in [
+            name for name, request in self._seat_requests.items() if request.resume is None and name not in used
+        ]:
+            del self._seat_requests[name]
 
     def _forget_failures(self) -> None:
         """Drop failures of unknown keys: a spare outlives the key it was started for, and may die after that key is
         forgotten.
         """
-        for key in [key for key in self.roster.failures if not self.makings.knows(key)]:
-            del self.roster.failures[key]
+        for key in [key for key in self.live.failures if not self.launches.knows(key)]:
+            del self.live.failures[key]
 
     @property
     def _bound(self) -> Ground:
@@ -180,13 +182,13 @@ class Engine:
     def reload(self, limits: Limits, *, watch_every: float) -> None:
         """Use other limits from now on. Raises `SettingsError`, and then nothing has changed."""
         self.require_open()
-        if limits != self.core.books.limits:
+        if limits != self.core.state.limits:
             self.tell(events.LimitsChanged(limits))
         self._watch_every = watch_every
 
     def cool_shared(self) -> None:
         """Let every shared process end when its sessions have moved, and keep none warm."""
-        for key in self.makings.known():
+        for key in self.launches.known():
             if not key.private:
                 self.tell(events.StopWarming(key))
 
@@ -204,7 +206,7 @@ class Engine:
                     self._do(action)
         finally:
             self._pumping = False
-        if not self.roster.slots:
+        if not self.live.slots:
             self._empty.set()
 
     def _do(self, action: actions.Action) -> None:
@@ -213,26 +215,26 @@ class Engine:
         except Exception as error:  # noqa: BLE001 (the core has recorded this action and all that follow: perform them)
             self._work_died(type(action).__name__, error)
 
-    def remember(self, wish: SeatWish) -> str:
+    def remember(self, request: SeatRequest) -> str:
         """Remember what a seat is opened with, and return the core's id for it."""
-        self._wishes.setdefault(wish.id, wish)
-        return wish.id
+        self._seat_requests.setdefault(request.id, request)
+        return request.id
 
     def failure(self, key: PoolKey) -> PoolError | None:
         """The last start or open failure of a key."""
-        failed = self.roster.failures.get(key)
+        failed = self.live.failures.get(key)
         return None if failed is None else failed.error
 
-    def forget_resume(self, wish: SeatWish) -> None:
-        """Forget a wish that resumes a session: it belongs to one claim only."""
-        if wish.resume is not None:
-            self._wishes.pop(wish.id, None)
+    def forget_resume(self, request: SeatRequest) -> None:
+        """Forget a request that resumes a session: it belongs to one claim only."""
+        if request.resume is not None:
+            self._seat_requests.pop(request.id, None)
 
-    def release(self, tenure: LeaseState) -> None:
+    def release(self, state: LeaseState) -> None:
         """The holder has released its lease. Idempotent."""
-        tenure.moved.set()
-        if self.roster.tenures.pop(tenure.lease, None) is not None:
-            self.tell(events.LeaseReleased(LeaseId(tenure.lease), tenure.generation))
+        state.moved.set()
+        if self.live.leases.pop(state.lease, None) is not None:
+            self.tell(events.LeaseReleased(LeaseId(state.lease), state.generation))
 
     def require_open(self) -> None:
         """Raise `PoolClosed` once the shutdown has begun."""
@@ -258,65 +260,65 @@ class Engine:
     def abandon(self, claim: ClaimId) -> None:
         """The caller of a claim is gone, perhaps with a grant on its way."""
         self._waiting.pop(claim, None)
-        for tenure in [tenure for tenure in self.roster.tenures.values() if tenure.claim == claim]:
-            del self.roster.tenures[tenure.lease]
+        for state in [state for state in self.live.leases.values() if state.claim == claim]:
+            del self.live.leases[state.lease]
         self.tell(events.ClaimAbandoned(claim))
 
     # --- actions out ---
 
     def _start_slot(self, action: actions.StartSlot) -> None:
         key = pool_key(action.key)
-        if (unmade := self.makings.failed(key)) is not None:
-            self._hand.not_launched(action.slot, key, unmade)
+        if (failed := self.launches.failed(key)) is not None:
+            self._runner.not_launched(action.slot, key, failed)
             return
         try:
-            made = self._catalogue.spare(key.key) if action.spare else self._catalogue.launch(key.key)
+            launch = self._launch_cache.spare(key.key) if action.spare else self._launch_cache.launch(key.key)
         except (PoolError, ValueError) as error:
-            self._hand.not_launched(action.slot, key, error)
+            self._runner.not_launched(action.slot, key, error)
             return
-        running = LiveProcess(action.slot, key, made, self._clock())
-        self.roster.slots[action.slot] = running
-        running.task = self.work(self._hand.start_slot(running), f"start {action.slot}")
+        running = LiveProcess(action.slot, key, launch, self._clock())
+        self.live.slots[action.slot] = running
+        running.task = self.work(self._runner.start_slot(running), f"start {action.slot}")
         # A task cancelled before its first step never runs and reports nothing, and its slot would stay CLOSING without
         # end.
-        running.task.add_done_callback(lambda _: self._hand.start_over(running), context=Context())
+        running.task.add_done_callback(lambda _: self._runner.start_over(running), context=Context())
 
     def _adopt_slot(self, action: actions.AdoptSlot) -> None:
-        self.roster.slots[action.slot].adopt(pool_key(action.key))
+        self.live.slots[action.slot].adopt(pool_key(action.key))
 
     def _stop_slot(self, action: actions.StopSlot) -> None:
-        running = self.roster.slots.get(action.slot)
+        running = self.live.slots.get(action.slot)
         if running is None:
             return
         running.stopping = True
         # The core orders no close for the parked seats of a process that ends: they end with it.
-        for chair in [chair for chair in self.roster.chairs.values() if chair.slot == action.slot]:
-            self._leave_chair(chair)
+        for seat in [seat for seat in self.live.seats.values() if seat.slot == action.slot]:
+            self._leave_seat(seat)
         if running.transport is None and running.task is not None:
             running.task.cancel()
         else:
-            self.work(self._hand.stop_slot(running, hard=action.hard), f"stop {action.slot}")
+            self.work(self._runner.stop_slot(running, hard=action.hard), f"stop {action.slot}")
 
     def _open_seat(self, action: actions.OpenSeat) -> None:
-        chair = LiveSeat(action.seat, action.slot, action.tools, SeatPolicy(self._house_policy), self._clock())
-        self.roster.chairs[action.seat] = chair
-        self.work(self._hand.open_seat(chair), f"open {action.seat}")
+        seat = LiveSeat(action.seat, action.slot, action.tools, SeatPolicy(self._default_policy), self._clock())
+        self.live.seats[action.seat] = seat
+        self.work(self._runner.open_seat(seat), f"open {action.seat}")
 
     def _close_seat(self, action: actions.CloseSeat) -> None:
-        chair = self.roster.chairs.get(action.seat)
-        if chair is None:
+        seat = self.live.seats.get(action.seat)
+        if seat is None:
             return
-        chair.unwanted = True
-        if chair.ready_at is not None:
-            self.work(self._hand.close_seat(chair), f"close {action.seat}")
+        seat.unwanted = True
+        if seat.ready_at is not None:
+            self.work(self._runner.close_seat(seat), f"close {action.seat}")
 
     def _grant(self, action: actions.Grant) -> None:
         if action.seat is not None:
-            chair = self.roster.chairs[action.seat]
-            running = self.roster.slots[action.slot]
-            if chair.session is not None and not running.has_answered:
-                chair.session.on_answer(partial(self._heard, running, action.lease))
-            self.roster.tenures[action.lease] = LeaseState(
+            seat = self.live.seats[action.seat]
+            running = self.live.slots[action.slot]
+            if seat.session is not None and not running.has_answered:
+                seat.session.on_answer(partial(self._first_answer_given, running, action.lease))
+            self.live.leases[action.lease] = LeaseState(
                 lease=action.lease,
                 claim=action.claim,
                 generation=action.generation,
@@ -327,10 +329,10 @@ class Engine:
             )
         self._answer(action)
 
-    def _heard(self, running: LiveProcess, lease: LeaseId) -> None:
+    def _first_answer_given(self, running: LiveProcess, lease: LeaseId) -> None:
         # The lease may be released already, after a turn that ended without an answer. The core would ignore the event
         # then, so the next lease on this process must listen for the first answer again.
-        if lease not in self.roster.tenures:
+        if lease not in self.live.leases:
             return
         running.has_answered = True
         self.tell(events.Answered(lease))
@@ -343,32 +345,32 @@ class Engine:
             future.set_result(action)
 
     def _move(self, action: actions.MoveRequested) -> None:
-        tenure = self.roster.tenures.get(action.lease)
-        if tenure is not None:
-            tenure.move = action.cause.value
-            tenure.moved.set()
+        state = self.live.leases.get(action.lease)
+        if state is not None:
+            state.move = action.cause.value
+            state.moved.set()
 
     def _seats_lost(self, action: actions.SeatsLost) -> None:
-        transport = self.roster.transport(action.slot)
+        transport = self.live.transport(action.slot)
         lost = transport.lost if transport is not None else None
         for lease in action.leases:
-            tenure = self.roster.tenures.pop(lease, None)
-            if tenure is not None:
-                if (chair := self.roster.chairs.get(tenure.seat)) is not None:
-                    self._leave_chair(chair)
-                tenure.lost = lost or PoolError(action.text or f"the process was ended: {action.cause.value}")
-                tenure.moved.set()
+            state = self.live.leases.pop(lease, None)
+            if state is not None:
+                if (seat := self.live.seats.get(state.seat)) is not None:
+                    self._leave_seat(seat)
+                state.lost = lost or PoolError(action.text or f"the process was ended: {action.cause.value}")
+                state.moved.set()
 
-    def _leave_chair(self, chair: LiveSeat) -> None:
-        chair.unwanted = True
-        if chair.ready_at is None:
+    def _leave_seat(self, seat: LiveSeat) -> None:
+        seat.unwanted = True
+        if seat.ready_at is None:
             return  # its open is under way, and closes it
-        self.roster.chairs.pop(chair.seat, None)
-        if chair.ticket is not None:
-            chair.ticket.revoke()
+        self.live.seats.pop(seat.id, None)
+        if seat.ticket is not None:
+            seat.ticket.revoke()
 
     def _probe(self, action: actions.Probe) -> None:
-        self.work(self._hand.probe_slot(action.slot), f"probe {action.slot}")
+        self.work(self._runner.probe_slot(action.slot), f"probe {action.slot}")
 
     def _wake_at(self, action: actions.WakeAt) -> None:
         if self._alarm is not None:
@@ -388,8 +390,8 @@ class Engine:
 
     def _forget_key(self, action: actions.ForgetKey) -> None:
         key = pool_key(action.key)
-        self.makings.forget(key)
-        self.roster.failures.pop(key, None)
+        self.launches.forget(key)
+        self.live.failures.pop(key, None)
 
     def _note(self, action: actions.Notable) -> None:
         provider = "" if action.key is None else pool_key(action.key).key.provider
@@ -402,7 +404,7 @@ class Engine:
         """Run a coroutine as a task of the pool; the `TaskOwner` owns it."""
         if self._ground is None:
             work.close()
-        return self._bound.crew.start(work, name)
+        return self._bound.tasks.start(work, name)
 
     def _work_died(self, name: str, error: BaseException) -> None:
         log.error("pool work %r died of a bug: %r", name, error, exc_info=error)

@@ -49,7 +49,7 @@ class LaunchCache:
             raise UnknownProvider(key.provider, list(self._names))
         return key if name == key.provider else TransportKey(name, key.model, key.cwd)
 
-    def look(self, cwd: str) -> str:
+    def resolve_directory(self, cwd: str) -> str:
         """The directory's canonical name, if it is allowed; may run on any thread. Raises `BadDirectory`."""
         return canonical_cwd(cwd, self._settings.roots)
 

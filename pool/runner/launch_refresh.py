@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 class LaunchRefresh:
     """Between the launch cache and the core of one pool."""
 
-    def __init__(self, catalogue: LaunchCache, core: PoolCore, tell: Callable[[events.CoreEvent], None]) -> None:
-        self._catalogue = catalogue
+    def __init__(self, launch_cache: LaunchCache, core: PoolCore, tell: Callable[[events.CoreEvent], None]) -> None:
+        self._launch_cache = launch_cache
         self._core = core
         self._tell = tell
         self._specs: dict[PoolKey, KeySpec] = {}
@@ -61,30 +61,30 @@ class LaunchRefresh:
         # Variants of a key (shared, of one owner, private) use one launch: it stays while any of them is known.
         if not known:
             self._variants.pop(key.key, None)
-            self._catalogue.forget(key.key)
+            self._launch_cache.forget(key.key)
 
     def register(self, key: PoolKey) -> None:
         """Make sure the core knows the key. Raises what the launch cache raises, and `SettingsError`."""
         if key not in self._specs or key in self._failed:
-            self._tell_spec(key, self._catalogue.spec(key))
+            self._tell_spec(key, self._launch_cache.spec(key))
 
     async def prepare(self, key: PoolKey, patience: float) -> None:
         """Read the key's files on a thread unless that was done under the current settings, so that `register` has
         nothing to read. A changed spec of a known key is reported to the core. Raises what `register` raises.
         """
-        while not self._catalogue.is_current(key.key):
-            edition = self._catalogue.edition
+        while not self._launch_cache.is_current(key.key):
+            edition = self._launch_cache.edition
             try:
                 fresh = await self._build(key, patience)
             except ProbeFailed as error:
                 raise self._unread(key, error, patience) from error
             except (PoolError, ValueError) as error:
-                if edition != self._catalogue.edition:
+                if edition != self._launch_cache.edition:
                     continue
                 if isinstance(error, PoolError):
                     raise error.again() from error  # each caller gets its own instance, because callers share one read
                 raise
-            if edition == self._catalogue.edition:
+            if edition == self._launch_cache.edition:
                 self._take(fresh)
 
     async def trouble(self, key: PoolKey, patience: float = PATIENCE) -> str:
@@ -101,9 +101,9 @@ class LaunchRefresh:
 
     def _build(self, key: PoolKey, patience: float) -> Coroutine[Any, Any, Launch]:
         # Named by edition too: a read begun under older settings must not answer for the current ones.
-        name = (key.key, self._catalogue.edition)
-        place = self._catalogue.place(key.key)
-        return self._builds.find(name, partial(self._catalogue.build, key.key), patience, place=place)
+        name = (key.key, self._launch_cache.edition)
+        place = self._launch_cache.place(key.key)
+        return self._builds.find(name, partial(self._launch_cache.build, key.key), patience, place=place)
 
     def _unread(self, key: PoolKey, error: ProbeFailed, patience: float) -> AgentStartFailed:
         why = f"the files it is made of could not be read: {error.why}"
@@ -115,42 +115,42 @@ class LaunchRefresh:
         """After new settings: tell the core of every key that is launched differently now, or cannot be launched any
         more.
         """
-        await self._look_round(stale=True)
+        await self._check_all(stale=True)
 
-    async def look_anew(self) -> None:
+    async def check_files(self) -> None:
         """Check whether the files that keys are launched from have changed."""
-        await self._look_round(stale=False)
+        await self._check_all(stale=False)
 
-    async def _look_round(self, *, stale: bool) -> None:
+    async def _check_all(self, *, stale: bool) -> None:
         places: dict[Hashable, list[PoolKey]] = {}
         for key in self.known():
-            places.setdefault(self._catalogue.place(key.key), []).append(key)
+            places.setdefault(self._launch_cache.place(key.key), []).append(key)
         async with asyncio.TaskGroup() as group:
             for keys in places.values():
-                group.create_task(self._look_at_place(keys, stale=stale))
+                group.create_task(self._check_place(keys, stale=stale))
 
-    async def _look_at_place(self, keys: Iterable[PoolKey], *, stale: bool) -> None:
+    async def _check_place(self, keys: Iterable[PoolKey], *, stale: bool) -> None:
         """Read one key after the other, to leave probe threads to claims; if one read gets no answer, none would."""
         for key in keys:
-            if stale and self._catalogue.is_current(key.key):
+            if stale and self._launch_cache.is_current(key.key):
                 continue
             try:
-                await self._look_anew(key)
+                await self._check_key(key)
             except ProbeFailed as error:
                 log.warning("cannot look at the making of %s, nor of any key beside it: %s", key, error)
                 return
 
-    async def _look_anew(self, key: PoolKey) -> None:
+    async def _check_key(self, key: PoolKey) -> None:
         """Read the key's files again, on a thread: a HOME may lie on a slow disk. Raises `ProbeFailed`."""
-        edition = self._catalogue.edition
+        edition = self._launch_cache.edition
         try:
             fresh = await self._build(key, PATIENCE)
-            if key in self._specs and edition == self._catalogue.edition:
+            if key in self._specs and edition == self._launch_cache.edition:
                 self._take(fresh)
         except (PoolError, ValueError) as error:
             log.warning("%s cannot be started as configured now: %s", key, error)
-            if edition == self._catalogue.edition and not self._catalogue.is_current(key.key):
-                self._unmake(key, error)
+            if edition == self._launch_cache.edition and not self._launch_cache.is_current(key.key):
+                self._cool_failed(key, error)
         except (OSError, RuntimeError) as error:
             # For example a folder that may not be read. Any such error is only logged: the files are read again at the
             # next interval.
@@ -158,19 +158,19 @@ class LaunchRefresh:
 
     def _take(self, fresh: Launch) -> None:
         """Use the fresh launch from now on, for every variant of its key."""
-        self._catalogue.refresh(fresh)
+        self._launch_cache.refresh(fresh)
         for key in self.known_as(fresh.key):
-            self._tell_spec(key, self._catalogue.spec(key))
+            self._tell_spec(key, self._launch_cache.spec(key))
 
-    def _unmake(self, key: PoolKey, error: PoolError | ValueError) -> None:
+    def _cool_failed(self, key: PoolKey, error: PoolError | ValueError) -> None:
         """Cool a key that cannot be launched any more: its processes were started under settings that no longer
         hold.
         """
-        self._catalogue.forget(key.key)
-        unmade = [one for one in self.known_as(key.key) if one not in self._failed]
+        self._launch_cache.forget(key.key)
+        newly_failed = [one for one in self.known_as(key.key) if one not in self._failed]
         # Before the core learns of any of them: a start that it orders in answer would read files on the loop.
-        self._failed.update(dict.fromkeys(unmade, error))
-        for one in unmade:
+        self._failed.update(dict.fromkeys(newly_failed, error))
+        for one in newly_failed:
             self._tell(events.StopWarming(one))
 
     def known_as(self, key: TransportKey) -> list[PoolKey]:
@@ -180,7 +180,7 @@ class LaunchRefresh:
     def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
         # Compared with what the core knows, not with the launch before: two keys may share a launch.
         if self._specs.get(key) != spec:
-            self._core.books.limits.check(spec)
+            self._core.state.limits.check(spec)
             self._specs[key] = spec
             self._variants.setdefault(key.key, {})[key] = None
             self._tell(events.KeyRegistered(key, spec))

@@ -47,8 +47,8 @@ def pool_key(key: Key) -> PoolKey:
 class SeatPolicy:
     """A permission policy that is set when the seat is claimed; until then the pool's default policy answers."""
 
-    def __init__(self, house: PermissionPolicy) -> None:
-        self.answer = house
+    def __init__(self, default: PermissionPolicy) -> None:
+        self.answer = default
 
     async def __call__(self, session_id: str, asked: PermissionAsked, /) -> PermissionChoice:
         return await self.answer(session_id, asked)
@@ -84,14 +84,14 @@ class LiveProcess:
 class LiveSeat:
     """One seat: an agent session that opens, waits, serves, or is being closed."""
 
-    seat: SeatId
+    id: SeatId
     slot: SlotId
     tools: str
     policy: SeatPolicy
     begun: float
     session: AgentSession | None = None
     ticket: ToolTicket | None = None
-    made: bool = False
+    answered: bool = False
     """Whether its agent has answered the open."""
     ready_at: float | None = None
     relay_gone: bool = False
@@ -133,8 +133,8 @@ class LiveObjects:
     """Every live object of one pool, by id."""
 
     slots: dict[SlotId, LiveProcess] = field(default_factory=dict)
-    chairs: dict[SeatId, LiveSeat] = field(default_factory=dict)
-    tenures: dict[LeaseId, LeaseState] = field(default_factory=dict)
+    seats: dict[SeatId, LiveSeat] = field(default_factory=dict)
+    leases: dict[LeaseId, LeaseState] = field(default_factory=dict)
     failures: dict[PoolKey, Failure] = field(default_factory=dict)
     """The typed error of each key's last failure, quoted when the core refuses a claim."""
 
@@ -145,11 +145,11 @@ class LiveObjects:
 
     def opens_on(self, slot: SlotId) -> bool:
         """Whether a seat is being opened on the slot, even if its claim has given up."""
-        return any(chair.slot == slot and chair.ready_at is None for chair in self.chairs.values())
+        return any(seat.slot == slot and seat.ready_at is None for seat in self.seats.values())
 
-    def seated(self, slot: SlotId) -> int:
+    def sessions_on(self, slot: SlotId) -> int:
         """The sessions on the slot that the agent has opened."""
-        return sum(chair.slot == slot and chair.session is not None for chair in self.chairs.values())
+        return sum(seat.slot == slot and seat.session is not None for seat in self.seats.values())
 
     def under_way(self, now: float) -> list[UnderWay]:
         """Starts and opens under way that are still wanted."""
@@ -160,7 +160,7 @@ class LiveObjects:
         ]
         opens = [
             UnderWay(self.slots[one.slot].key.key.provider, WorkKind.OPEN, now - one.begun)
-            for one in self.chairs.values()
+            for one in self.seats.values()
             if one.ready_at is None and not one.unwanted and one.slot in self.slots
         ]
         return starts + opens

@@ -16,23 +16,23 @@ from ostler.pool.core import events
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch.configuration import WarmKey
 from ostler.pool.observer import Observer
-from ostler.pool.runner.actions import SeatWish
+from ostler.pool.runner.actions import SeatRequest
 from ostler.pool.runner.engine import Engine
 from ostler.pool.runner.launch_cache import LaunchCache
 from ostler.pool.runner.live import PoolKey
 from ostler.process.probe import PATIENCE, ProbeFailed
 
 log = logging.getLogger(__name__)
-Floor = tuple[PoolKey, SeatWish]
+Floor = tuple[PoolKey, SeatRequest]
 Canonical = Callable[[TransportKey, float], Awaitable[TransportKey]]
 
 
 class WarmKeys:
     """The configured floors of one pool. `canonical` finds the canonical form of a key within the given seconds."""
 
-    def __init__(self, engine: Engine, catalogue: LaunchCache, canonical: Canonical, observer: Observer) -> None:
+    def __init__(self, engine: Engine, launch_cache: LaunchCache, canonical: Canonical, observer: Observer) -> None:
         self._engine = engine
-        self._catalogue = catalogue
+        self._launch_cache = launch_cache
         self._canonical = canonical
         self._observer = observer
         self._given: dict[Floor, tuple[int, int]] = {}
@@ -44,22 +44,22 @@ class WarmKeys:
 
     async def take(self, warm: Iterable[WarmKey]) -> None:
         """Keep exactly these keys warm from now on."""
-        edition = self._catalogue.edition
+        edition = self._launch_cache.edition
         self._cold.clear()
         await self._give_all(warm, edition)
-        if edition == self._catalogue.edition:
+        if edition == self._launch_cache.edition:
             self._take_away(edition)
             self._found = {one: floor for one, floor in self._found.items() if floor in self._given}
 
     def give_again(self) -> None:
         """Set the floors again after the keys were cooled for a reason other than a failed launch."""
         for (key, seat), (seats, _) in self._given.items():
-            if self._engine.makings.knows(key) and self._engine.makings.failed(key) is None:
+            if self._engine.launches.knows(key) and self._engine.launches.failed(key) is None:
                 self._engine.tell(events.KeepWarm(key, self._engine.remember(seat), seats))
 
     async def try_again(self) -> None:
         """Try again to set the floors that could not be set."""
-        await self._give_all(list(self._cold), self._catalogue.edition)
+        await self._give_all(list(self._cold), self._launch_cache.edition)
 
     async def _give_all(self, warm: Iterable[WarmKey], edition: int) -> None:
         async with asyncio.TaskGroup() as group:
@@ -69,18 +69,18 @@ class WarmKeys:
     async def _give(self, warm: WarmKey, edition: int) -> None:
         try:
             key = PoolKey(await self._canonical(warm.key, PATIENCE))
-            unmade = self._engine.makings.failed(key) is not None
-            await self._engine.makings.prepare(key, PATIENCE)
-            if edition != self._catalogue.edition:
+            had_failed = self._engine.launches.failed(key) is not None
+            await self._engine.launches.prepare(key, PATIENCE)
+            if edition != self._launch_cache.edition:
                 return  # newer settings have their own `take`, which sets these floors
-            self._engine.makings.register(key)
+            self._engine.launches.register(key)
         except Exception as error:  # noqa: BLE001 - reported by `_stays_cold`; after any error the key is tried again
-            if edition == self._catalogue.edition:
+            if edition == self._launch_cache.edition:
                 self._stays_cold(warm, error)
             return
         self._cold.pop(warm, None)
-        self._found[warm] = floor = key, SeatWish(warm.tools)
-        self._keep(floor, warm.seats, edition, cooled=unmade)
+        self._found[warm] = floor = key, SeatRequest(warm.tools)
+        self._keep(floor, warm.seats, edition, cooled=had_failed)
 
     def _keep(self, floor: Floor, seats: int, edition: int, *, cooled: bool) -> None:
         key, seat = floor
@@ -94,14 +94,14 @@ class WarmKeys:
     def _take_away(self, edition: int) -> None:
         for key, seat in [floor for floor, (_, said) in self._given.items() if said != edition]:
             del self._given[key, seat]
-            if self._engine.makings.knows(key):
+            if self._engine.launches.knows(key):
                 self._engine.tell(events.KeepWarm(key, seat.id, 0))
 
     def _stays_cold(self, warm: WarmKey, error: Exception) -> None:
         floor = self._found.get(warm)
         if floor in self._given and isinstance(error.__cause__, ProbeFailed):
             # The file system did not answer, so nothing is known about the key: its floor stays as it is.
-            self._given[floor] = self._given[floor][0], self._catalogue.edition
+            self._given[floor] = self._given[floor][0], self._launch_cache.edition
         if self._cold.get(warm) == str(error):
             return
         self._cold[warm] = str(error)

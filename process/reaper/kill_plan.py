@@ -33,7 +33,7 @@ class KillPlan:
         self._terminated: set[tuple[int, int]] = set()
         self._was_empty = False
 
-    def look(self, found: Iterable[Stat], now: float) -> Orders:
+    def next_orders(self, found: Iterable[Stat], now: float) -> Orders:
         alive = [stat for stat in found if not stat.dead]
         confirmed, self._was_empty = self._was_empty, not alive
         if not alive:

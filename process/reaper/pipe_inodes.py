@@ -27,11 +27,11 @@ class PipeInodes(NamedTuple):
         return cls(*(os.fstat(descriptor).st_ino for descriptor in descriptors))
 
 
-def find_holders(pids: Iterable[int], leashes: Iterable[PipeInodes]) -> set[int]:
+def find_holders(pids: Iterable[int], pipe_inodes: Iterable[PipeInodes]) -> set[int]:
     """The processes that hold an agent's end of one of these pipes: the reading end of a stdin, the writing end of a
     stdout or stderr.
     """
-    ends = {f"pipe:[{number}]": access for leash in leashes for number, access in zip(leash, _ACCESS, strict=True)}
+    ends = {f"pipe:[{number}]": access for pipes in pipe_inodes for number, access in zip(pipes, _ACCESS, strict=True)}
     return {pid for pid in pids if _holds(pid, ends)} if ends else set()
 
 

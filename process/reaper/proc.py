@@ -89,37 +89,43 @@ def read_mark(pid: int) -> str | None:
     return rest.partition(b"\0")[0].decode(errors="replace") if found else None
 
 
-def find_kin(table: Table, marked: Iterable[int], wards: Collection[ProcessIdentity], *, vouched: bool) -> set[int]:
-    """The pids of the process tree: all that are marked or bound to `wards` (agents and members seen before), with all
-    descendants.
+def find_members(
+    table: Table, marked: Iterable[int], tracked: Collection[ProcessIdentity], *, vouched: bool
+) -> set[int]:
+    """The pids of the process tree: all that are marked or bound to `tracked` (agents and members seen before), with
+    all descendants.
 
-    `vouched` says that each ward was known to be ours a moment ago, so its session number cannot have been reused yet
-    even if its leader is gone. A ledger read after a restart cannot vouch. A start time of 0 stands for a ward whose
-    gateway died before it could read it: the ward leads its own session.
+    `vouched` says that each tracked process was known to be ours a moment ago, so its session number cannot have been
+    reused yet even if its leader is gone. A ledger read after a restart cannot vouch. A start time of 0 stands for a
+    process whose gateway died before it could read it: that process leads its own session.
     """
-    kin = set(marked)
-    kin.update(ward.pid for ward in wards if ward.pid in table and _is_ward(table[ward.pid], ward, vouched=vouched))
-    trusted = {table[pid].sid for pid in kin}
-    for ward in wards:
-        if ward.pid in kin or ward.pid in trusted or (vouched and ward.pid not in table):
-            kin.update(s.pid for s in table.values() if s.sid == ward.pid and s.start >= ward.start)
-    return _with_descendants(table, kin)
+    members = set(marked)
+    members.update(
+        member.pid
+        for member in tracked
+        if member.pid in table and _is_member(table[member.pid], member, vouched=vouched)
+    )
+    trusted = {table[pid].sid for pid in members}
+    for member in tracked:
+        if member.pid in members or member.pid in trusted or (vouched and member.pid not in table):
+            members.update(s.pid for s in table.values() if s.sid == member.pid and s.start >= member.start)
+    return _with_descendants(table, members)
 
 
-def _is_ward(stat: Stat, ward: ProcessIdentity, *, vouched: bool) -> bool:
-    return stat.identity == ward or (vouched and not ward.start and stat.sid == ward.pid)
+def _is_member(stat: Stat, member: ProcessIdentity, *, vouched: bool) -> bool:
+    return stat.identity == member or (vouched and not member.start and stat.sid == member.pid)
 
 
 def _with_descendants(table: Table, roots: set[int]) -> set[int]:
     children: dict[int, list[int]] = {}
     for stat in table.values():
         children.setdefault(stat.ppid, []).append(stat.pid)
-    family, queue = set(roots), list(roots)
+    tree, queue = set(roots), list(roots)
     while queue:
-        fresh = [pid for pid in children.get(queue.pop(), ()) if pid not in family]
-        family.update(fresh)
+        fresh = [pid for pid in children.get(queue.pop(), ()) if pid not in tree]
+        tree.update(fresh)
         queue.extend(fresh)
-    return family
+    return tree
 
 
 def _read(pid: int, name: str) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 
 from .kill_plan import KillPlan
 from .pipe_inodes import PipeInodes, find_holders
-from .proc import MarkedProcesses, ProcessIdentity, Stat, find_kin, read_stat, take_census
+from .proc import MarkedProcesses, ProcessIdentity, Stat, find_members, read_stat, take_census
 
 PAUSE = 0.02
 SHORT_PAUSE = 0.002
@@ -36,45 +36,45 @@ def send(stat: Stat, number: signal.Signals) -> None:
 class ProcessTree:
     """All processes of one spawn (`run.7`) or of a whole gateway run (`run.`). Remembers the members it saw.
 
-    It vouches for the members that it saw itself, even where its creator could not vouch for `wards`: an agent may fork
-    once more between a scan and its end, and that child may carry no marker and have no parent, but it is in the
+    It vouches for the members that it saw itself, even where its creator could not vouch for `tracked`: an agent may
+    fork once more between a scan and its end, and that child may carry no marker and have no parent, but it is in the
     session of a member that was alive a moment ago.
     """
 
     def __init__(
         self,
         mark: str,
-        wards: Collection[ProcessIdentity],
+        tracked: Collection[ProcessIdentity],
         *,
         vouched: bool,
-        leashes: Collection[PipeInodes] = (),
+        pipe_inodes: Collection[PipeInodes] = (),
         since: int = 0,
     ) -> None:
         """`since`: the start time of the gateway that made the marker."""
         self._mark = mark
         self._since = since
-        self._leashes = tuple(leashes)
-        self._wards = set(wards)
+        self._pipe_inodes = tuple(pipe_inodes)
+        self._tracked = set(tracked)
         self._vouched = vouched
         self._met: frozenset[ProcessIdentity] = frozenset()
-        self.struck: frozenset[ProcessIdentity] = frozenset()
+        self.signalled: frozenset[ProcessIdentity] = frozenset()
         """The processes that `end` had to signal."""
 
     def include(self, identity: ProcessIdentity) -> None:
-        self._wards = {*self._wards, identity}
+        self._tracked = {*self._tracked, identity}
 
-    def look(self) -> list[Stat]:
+    def scan(self) -> list[Stat]:
         """Scan for the members, by their pipes too, which `find` leaves to its caller. Blocking."""
         census = take_census(self._since)
-        return self.find(census, find_holders(census.table, self._leashes))
+        return self.find(census, find_holders(census.table, self._pipe_inodes))
 
     def find(self, census: MarkedProcesses, holders: AbstractSet[int] = frozenset()) -> list[Stat]:
         """The members in this scan. `holders`: processes that hold a pipe of one of the agents."""
         table = census.table
-        kin = find_kin(table, census.marked(self._mark) | holders, self._wards, vouched=self._vouched)
-        kin |= find_kin(table, (), self._met, vouched=True)
-        found = [table[pid] for pid in kin - {os.getpid()}]
-        # Replaced, not changed, as `_wards` is: a scan on another thread may be iterating over the old set.
+        members = find_members(table, census.marked(self._mark) | holders, self._tracked, vouched=self._vouched)
+        members |= find_members(table, (), self._met, vouched=True)
+        found = [table[pid] for pid in members - {os.getpid()}]
+        # Replaced, not changed, as `_tracked` is: a scan on another thread may be iterating over the old set.
         self._met = self._met.union(stat.identity for stat in found)
         return found
 
@@ -83,13 +83,13 @@ class ProcessTree:
     ) -> list[Stat]:
         """End the tree and return the processes that could not be ended. Blocking."""
         began = clock()
-        hunt = KillPlan(began, grace=grace, bound=bound, linger=linger)
+        plan = KillPlan(began, grace=grace, bound=bound, linger=linger)
         while True:
-            found = self.look()
-            orders = hunt.look(found, clock())
+            found = self.scan()
+            orders = plan.next_orders(found, clock())
             if orders.over:
                 return [stat for stat in found if not stat.dead]
-            self.struck = self.struck.union(stat.identity for stat, _ in orders.signals)
+            self.signalled = self.signalled.union(stat.identity for stat, _ in orders.signals)
             for stat, number in orders.signals:
                 send(stat, number)
             time.sleep(SHORT_PAUSE if clock() < began + linger else PAUSE)

@@ -8,8 +8,8 @@ from .pipe_inodes import PipeInodes
 from .proc import ProcessIdentity
 
 
-def expect(number: int, leash: PipeInodes) -> str:
-    return f"expect {number} {leash.stdin} {leash.stdout} {leash.stderr}\n"
+def expect(number: int, pipes: PipeInodes) -> str:
+    return f"expect {number} {pipes.stdin} {pipes.stdout} {pipes.stderr}\n"
 
 
 def track_line(number: int, identity: ProcessIdentity) -> str:
@@ -20,10 +20,10 @@ def gone(number: int) -> str:
     return f"gone {number}\n"
 
 
-class Wards:
+class TrackedProcesses:
     def __init__(self) -> None:
         self._known: dict[int, ProcessIdentity | None] = {}
-        self._leashes: dict[int, PipeInodes] = {}
+        self._pipe_inodes: dict[int, PipeInodes] = {}
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
@@ -36,8 +36,8 @@ class Wards:
         return [identity for identity in self._known.values() if identity is not None]
 
     @property
-    def leashes(self) -> list[PipeInodes]:
-        return list(self._leashes.values())
+    def pipe_inodes(self) -> list[PipeInodes]:
+        return list(self._pipe_inodes.values())
 
     @property
     def any_pending(self) -> bool:
@@ -48,11 +48,11 @@ class Wards:
         match words:
             case [b"expect", number, *pipes] if number.isdigit() and len(pipes) == 3 and all(map(bytes.isdigit, pipes)):
                 self._known[int(number)] = None
-                self._leashes[int(number)] = PipeInodes(*map(int, pipes))
+                self._pipe_inodes[int(number)] = PipeInodes(*map(int, pipes))
             case [b"ward", number, pid, start] if number.isdigit() and pid.isdigit() and start.isdigit():
                 self._known[int(number)] = ProcessIdentity(int(pid), int(start))
             case [b"gone", number] if number.isdigit():
                 self._known.pop(int(number), None)
-                self._leashes.pop(int(number), None)
+                self._pipe_inodes.pop(int(number), None)
             case _:
                 return

@@ -12,7 +12,7 @@ import signal
 
 from .proc import ProcessIdentity, is_alive
 from .signals import ProcessTree
-from .tracked import Wards
+from .tracked import TrackedProcesses
 
 # All gone within 5 s of the gateway's end: two for the agents to save their work, the rest for SIGKILL.
 GRACE = 2.0
@@ -21,7 +21,7 @@ LINGER = 1.0
 READ_EVERY_MS = 1000
 
 
-def wait_for_end(gateway: ProcessIdentity, wards: Wards) -> None:
+def wait_for_end(gateway: ProcessIdentity, tracked: TrackedProcesses) -> None:
     poll = select.poll()
     # Watch only for the end of the pipe, not for each line: woken by each start, the reaper would compete with the new
     # child for a core.
@@ -33,15 +33,15 @@ def wait_for_end(gateway: ProcessIdentity, wards: Wards) -> None:
     poll.register(pin, select.POLLIN)
     while is_alive(gateway):
         poll.poll(READ_EVERY_MS)
-        if not drain(wards):
+        if not drain(tracked):
             return
 
 
-def drain(wards: Wards) -> bool:
+def drain(tracked: TrackedProcesses) -> bool:
     """Take what is in the pipe; False at its end."""
     try:
         while data := os.read(0, 65_536):
-            wards.feed(data)
+            tracked.feed(data)
     except BlockingIOError:
         return True
     return False
@@ -52,9 +52,9 @@ def main(arguments: list[str]) -> int:
         signal.signal(number, signal.SIG_IGN)
     mark, pid, start = arguments
     os.set_blocking(0, False)
-    wards = Wards()
-    wait_for_end(ProcessIdentity(int(pid), int(start)), wards)
-    drain(wards)
-    family = ProcessTree(mark, wards.identities, vouched=True, leashes=wards.leashes, since=int(start))
-    survivors = family.end(grace=GRACE, bound=BOUND, linger=LINGER if wards.any_pending else 0.0)
+    tracked = TrackedProcesses()
+    wait_for_end(ProcessIdentity(int(pid), int(start)), tracked)
+    drain(tracked)
+    tree = ProcessTree(mark, tracked.identities, vouched=True, pipe_inodes=tracked.pipe_inodes, since=int(start))
+    survivors = tree.end(grace=GRACE, bound=BOUND, linger=LINGER if tracked.any_pending else 0.0)
     return 1 if survivors else 0

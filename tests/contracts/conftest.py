@@ -71,11 +71,11 @@ async def yard(provider: Provider, recipe: Recipe, tmp_path: Path) -> AsyncItera
     """The provider under test, and the end of everything that was started."""
     runtime = tmp_path / "run"
     runtime.mkdir(mode=0o700)
-    keeper = await ProcessSupervisor.open(runtime, "contract")
+    supervisor = await ProcessSupervisor.open(runtime, "contract")
     try:
         async with stage_at(tmp_path) as stage:
-            yard = Yard(provider, recipe, keeper, stage, tmp_path)
+            yard = Yard(provider, recipe, supervisor, stage, tmp_path)
             yield yard
             await yard.clear()
     finally:
-        await keeper.aclose()
+        await supervisor.aclose()

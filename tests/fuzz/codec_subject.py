@@ -139,7 +139,7 @@ class CodecSubject:
             except BadReply:
                 continue
         with suppress(BadReply):
-            for event in self._codec.recited(result):
+            for event in self._codec.replayed_events(result):
                 self._check(event)
 
     def _opened(self, result: Any) -> object:

@@ -105,7 +105,7 @@ async def test_who_is_far_behind_takes_so_many_at_a_time_with_their_numbers() ->
 async def test_with_a_road_what_comes_together_is_sent_as_one_and_nobody_is_woken() -> None:
     feed, road = Feed(), Track()
     reader = feed.follow(0, LONG)
-    reader.road = road
+    reader.fast_path = road
     mould = frames_of("delta", {}, "text")
     waiting = asyncio.ensure_future(anext(reader))
     await asyncio.sleep(0)
@@ -128,7 +128,7 @@ async def test_with_a_road_what_comes_together_is_sent_as_one_and_nobody_is_woke
 async def test_where_the_road_is_not_free_whoever_waits_takes_the_pieces_and_the_feed_keeps_the_rest() -> None:
     feed, road = Feed(), Track(clear=False)
     reader = feed.follow(0, LONG)
-    reader.road = road
+    reader.fast_path = road
     waiting = asyncio.ensure_future(anext(reader))
     await asyncio.sleep(0)
     feed.write(b"a")
@@ -149,7 +149,7 @@ async def test_where_the_road_is_not_free_whoever_waits_takes_the_pieces_and_the
 async def test_more_than_is_taken_at_once_is_left_to_whoever_can_wait() -> None:
     feed, road = Feed(), Track()
     reader = feed.follow(0, LONG)
-    reader.road = road
+    reader.fast_path = road
     waiting = asyncio.ensure_future(anext(reader))
     await asyncio.sleep(0)
     for _ in range(AT_ONCE + 1):
@@ -161,7 +161,7 @@ async def test_more_than_is_taken_at_once_is_left_to_whoever_can_wait() -> None:
 async def test_a_broken_road_wakes_whoever_waits_and_loses_nothing() -> None:
     feed, road = Feed(), Track(broken=True)
     reader = feed.follow(0, LONG)
-    reader.road = road
+    reader.fast_path = road
     loop, told = asyncio.get_running_loop(), list[object]()
     loop.set_exception_handler(lambda _, context: told.append(context["exception"]))
     waiting = asyncio.ensure_future(anext(reader))
@@ -174,7 +174,7 @@ async def test_a_broken_road_wakes_whoever_waits_and_loses_nothing() -> None:
 async def test_silence_is_told_to_whoever_waits_also_with_a_road() -> None:
     feed, road = Feed(), Track()
     reader = feed.follow(0, SHORT)
-    reader.road = road
+    reader.fast_path = road
     assert await soon(anext(reader), "a sign of life") == KEEPALIVE
     waiting = asyncio.ensure_future(anext(reader))
     await asyncio.sleep(0)
@@ -187,7 +187,7 @@ async def test_an_empty_frame_is_not_carried() -> None:
     """An empty chunk is the end of a body."""
     feed, road = Feed(), Track()
     reader = feed.follow(0, LONG)
-    reader.road = road
+    reader.fast_path = road
     waiting = asyncio.ensure_future(anext(reader))
     await asyncio.sleep(0)
     feed.write(b"")

@@ -9,7 +9,7 @@ import pytest
 from ostler.gateway.config.keys import Caller
 from ostler.gateway.model.api_error import ApiError
 from ostler.gateway.model.model_names import Models
-from ostler.gateway.turns.places import Places, look_below
+from ostler.gateway.turns.places import Places, directory_check_below
 from ostler.pool.launch.directories import Directories
 from tests.support.waiting import soon
 
@@ -39,7 +39,7 @@ async def test_only_the_roots_and_the_usual_directory_are_good(tmp_path: Path) -
     usual, root, other = (tmp_path / name for name in ("usual", "root", "other"))
     for folder in (usual, root, other):
         folder.mkdir()
-    places = Places(MODELS, usual, Directories(look_below((str(root),), usual), lambda: 0.0))
+    places = Places(MODELS, usual, Directories(directory_check_below((str(root),), usual), lambda: 0.0))
     assert (await places.key("demo", None, CALLER)).cwd == str(usual)
     assert (await places.key("demo", str(root), CALLER)).cwd == str(root)
     with pytest.raises(ApiError, match="outside the allowed roots") as refused:

@@ -56,8 +56,8 @@ def _one(moment: float, tally: Tally, runtime_dir: Path, *, after_first: bool) -
 
 
 async def _settle(runtime_dir: Path) -> None:
-    keeper = await ProcessSupervisor.open(runtime_dir, "next")
-    await keeper.aclose()
+    supervisor = await ProcessSupervisor.open(runtime_dir, "next")
+    await supervisor.aclose()
 
 
 def _now() -> int:

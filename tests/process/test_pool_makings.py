@@ -18,27 +18,27 @@ from ostler.pool.runner.live import PoolKey
 
 async def test_a_key_that_is_forgotten_for_one_session_alone_stays_made_for_everybody(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    catalogue, core = LaunchCache(PoolSettings(), load(), environ), PoolCore(Limits())
-    makings = LaunchRefresh(catalogue, core, lambda event: core.handle(event, 0.0) and None)
+    launch_cache, core = LaunchCache(PoolSettings(), load(), environ), PoolCore(Limits())
+    launches = LaunchRefresh(launch_cache, core, lambda event: core.handle(event, 0.0) and None)
     shared = PoolKey(TransportKey("demo", "demo", str(tmp_path)))
     alone = PoolKey(shared.key, private=True)
-    await makings.prepare(shared, 10.0)
-    makings.register(shared)
-    makings.register(alone)
-    makings.forget(alone)
-    assert catalogue.is_current(shared.key)
-    makings.forget(shared)
-    assert not catalogue.is_current(shared.key)
+    await launches.prepare(shared, 10.0)
+    launches.register(shared)
+    launches.register(alone)
+    launches.forget(alone)
+    assert launch_cache.is_current(shared.key)
+    launches.forget(shared)
+    assert not launch_cache.is_current(shared.key)
 
 
 async def test_all_who_hear_that_a_key_cannot_be_made_hear_it_by_an_error_of_their_own(tmp_path: Path) -> None:
     missing = ProviderSettings(command=("no-such-agent",))
     settings = PoolSettings(providers={"demo": missing})
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    catalogue, core = LaunchCache(settings, load(), environ), PoolCore(Limits())
-    makings = LaunchRefresh(catalogue, core, lambda event: core.handle(event, 0.0) and None)
+    launch_cache, core = LaunchCache(settings, load(), environ), PoolCore(Limits())
+    launches = LaunchRefresh(launch_cache, core, lambda event: core.handle(event, 0.0) and None)
     key = PoolKey(TransportKey("demo", "demo", str(tmp_path)))
-    first, second = await asyncio.gather(*(makings.prepare(key, 10.0) for _ in range(2)), return_exceptions=True)
+    first, second = await asyncio.gather(*(launches.prepare(key, 10.0) for _ in range(2)), return_exceptions=True)
     assert isinstance(first, AgentStartFailed)
     assert isinstance(second, AgentStartFailed)
     assert first is not second
@@ -48,21 +48,21 @@ async def test_all_who_hear_that_a_key_cannot_be_made_hear_it_by_an_error_of_the
 async def test_of_a_key_that_cannot_be_made_nothing_is_started_for_one_session_alone_either(tmp_path: Path) -> None:
     """The launch is gone for both of them at once: whoever was still taken for made would be read on the loop."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    catalogue, core = LaunchCache(PoolSettings(), load(), environ), PoolCore(Limits())
+    launch_cache, core = LaunchCache(PoolSettings(), load(), environ), PoolCore(Limits())
     told: list[tuple[bool, bool]] = []
 
     def tell(event: events.CoreEvent) -> None:
         if isinstance(event, events.StopWarming):
-            told.append((makings.failed(shared) is not None, makings.failed(alone) is not None))
+            told.append((launches.failed(shared) is not None, launches.failed(alone) is not None))
         core.handle(event, 0.0)
 
-    makings = LaunchRefresh(catalogue, core, tell)
+    launches = LaunchRefresh(launch_cache, core, tell)
     shared = PoolKey(TransportKey("demo", "demo", str(tmp_path)))
     alone = PoolKey(shared.key, private=True)
-    await makings.prepare(shared, 10.0)
-    makings.register(shared)
-    makings.register(alone)
+    await launches.prepare(shared, 10.0)
+    launches.register(shared)
+    launches.register(alone)
     missing = ProviderSettings(command=("no-such-agent",))
-    catalogue.replace(PoolSettings(providers={"demo": missing}), environ)
-    await makings.renew()
+    launch_cache.replace(PoolSettings(providers={"demo": missing}), environ)
+    await launches.renew()
     assert told == [(True, True)] * 2

@@ -215,22 +215,22 @@ async def test_a_floor_on_a_disk_that_does_not_answer_stays_as_it_is(tmp_path: P
 
 async def test_w27a_reloads_over_a_dead_disk_leave_looks_for_the_living(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    catalogue, core = LaunchCache(PoolSettings(), two_providers(), environ), PoolCore(Limits())
-    makings = LaunchRefresh(catalogue, core, lambda event: core.handle(event, 0.0) and None)
+    launch_cache, core = LaunchCache(PoolSettings(), two_providers(), environ), PoolCore(Limits())
+    launches = LaunchRefresh(launch_cache, core, lambda event: core.handle(event, 0.0) and None)
     dead = PoolKey(TransportKey("demo", "demo", str(tmp_path)))
     with stuck(tmp_path):
         for number in range(LOOKS + 1):
             changed = ProviderSettings(args=(f"--call-timeout={number + 1}",))
-            catalogue.replace(PoolSettings(providers={"demo": changed}), environ)
+            launch_cache.replace(PoolSettings(providers={"demo": changed}), environ)
             with pytest.raises(AgentStartFailed, match="could not be read"):
-                await makings.prepare(dead, 0.01)
-        await makings.prepare(PoolKey(TransportKey("well", "demo", str(tmp_path))), 10.0)
+                await launches.prepare(dead, 0.01)
+        await launches.prepare(PoolKey(TransportKey("well", "demo", str(tmp_path))), 10.0)
         # Settings that name another disk are looked at, however many looks at the old one are lost.
         other = tmp_path / "other"
         other.mkdir()
-        catalogue.replace(PoolSettings(providers={"demo": ProviderSettings(home=str(other))}), environ)
-        await makings.prepare(dead, 10.0)
-    await makings.prepare(dead, 10.0)
+        launch_cache.replace(PoolSettings(providers={"demo": ProviderSettings(home=str(other))}), environ)
+        await launches.prepare(dead, 10.0)
+    await launches.prepare(dead, 10.0)
 
 
 async def test_w27a_a_fallback_after_a_reload_is_made_by_the_new_settings(tmp_path: Path) -> None:
@@ -257,11 +257,11 @@ async def test_w27a_a_fallback_after_a_reload_is_made_by_the_new_settings(tmp_pa
 async def test_w27a_a_claim_whose_process_died_at_a_reload_tries_again_by_the_new_settings(tmp_path: Path) -> None:
     observer, begun = Reloads("started"), list[Launch]()
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    keeper = await ProcessSupervisor.open(tmp_path / "run", "claims")
+    supervisor = await ProcessSupervisor.open(tmp_path / "run", "claims")
 
     async def start(launch: Launch) -> Transport:
         begun.append(launch)
-        return await Transport.start(launch, keeper=keeper, commons=PerHome())
+        return await Transport.start(launch, supervisor=supervisor, per_home=PerHome())
 
     pool = TransportPool(PoolSettings(), providers=load(), start_transport=start, environ=environ, observer=observer)
     changed = PoolSettings(providers={"demo": ProviderSettings(args=("--call-timeout=9",))})
@@ -275,7 +275,7 @@ async def test_w27a_a_claim_whose_process_died_at_a_reload_tries_again_by_the_ne
     observer.reload = lambda: asyncio.get_running_loop().call_soon(upset) and None
     async with pool:
         await pool.get(TransportKey("demo", "demo", str(tmp_path)))
-    await keeper.aclose()
+    await supervisor.aclose()
     first, *later = ["--call-timeout=9" in launch.command.argv for launch in begun]
     assert (first, set(later)) == (False, {True})
 

@@ -33,7 +33,7 @@ from ostler.pool.lease import LeaseState
 from ostler.pool.observer import Counts
 from ostler.pool.ports import ToolTicket
 from ostler.pool.providers import load
-from ostler.pool.runner.actions import SeatWish
+from ostler.pool.runner.actions import SeatRequest
 from ostler.pool.runner.live import LiveSeat, pool_key
 from ostler.process import ProcessSupervisor, Survivors
 from ostler.wire.json import JsonObject
@@ -347,12 +347,12 @@ class Undying(Transport):
 
 @pytest.mark.parametrize("moment", ["starting", "running"])
 async def test_e13_what_cannot_be_ended_does_not_hold_up_the_shutdown(tmp_path: Path, moment: str) -> None:
-    keeper = await ProcessSupervisor.open(tmp_path / "run", "test")
+    supervisor = await ProcessSupervisor.open(tmp_path / "run", "test")
     settings = PoolSettings(providers={"demo": demo_settings(tmp_path / "record")})
     pool = TransportPool(
         settings,
         providers=load(),
-        start_transport=partial(Undying.start, keeper=keeper, commons=PerHome()),
+        start_transport=partial(Undying.start, supervisor=supervisor, per_home=PerHome()),
         environ={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
     )
     await pool.start()
@@ -365,7 +365,7 @@ async def test_e13_what_cannot_be_ended_does_not_hold_up_the_shutdown(tmp_path: 
     async with asyncio.timeout(300):
         await pool.shutdown()
     assert pool.snapshot().processes == ()
-    await keeper.aclose()
+    await supervisor.aclose()
 
 
 async def test_e01_a_process_killed_between_grant_and_return_is_not_handed_out(tmp_path: Path) -> None:
@@ -475,7 +475,7 @@ async def test_f02_what_an_agent_says_of_its_secrets_is_in_no_error_and_no_log(
 
 async def test_wm2_the_tool_sets_of_single_requests_are_forgotten(tmp_path: Path) -> None:
     rule = ReserveRule(rate_half_life=0.05, keep_seconds=0.1)
-    before = living(SeatWish)
+    before = living(SeatRequest)
     limits = Limits(reserve=rule, sweep_every=0.05)
     async with (
         bridge_in(tmp_path) as bridge,
@@ -483,7 +483,7 @@ async def test_wm2_the_tool_sets_of_single_requests_are_forgotten(tmp_path: Path
     ):
         for number in range(20):
             (await stable.pool.lease(stable.key(), tools=a_tool(f"tool{number}"))).release()
-        await stable.settled(lambda: living(SeatWish) <= before)
+        await stable.settled(lambda: living(SeatRequest) <= before)
         async with await stable.pool.lease(stable.key(), tools=a_tool("tool0")) as lease:
             assert await say(lease, "hello") == "echo: hello"
 

@@ -75,7 +75,7 @@ async def test_rf8_how_many_threads_may_be_left_is_bounded(gate: threading.Event
     def stuck() -> None:
         gate.wait()
 
-    threads = Threads(1, left_limit=1)
+    threads = Threads(1, abandoned_limit=1)
     for _ in range(4):
         assert "did not finish" in text(await Toolbelt([stuck], threads=threads)(call("stuck")))
     assert threads.abandoned == 1

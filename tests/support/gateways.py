@@ -59,18 +59,18 @@ def launch(runtime_dir: Path, count: int | str) -> "subprocess.Popen[bytes]":
 
 async def keep(runtime_dir: Path, count: int) -> None:
     """The usual life."""
-    keeper = await ProcessSupervisor.open(runtime_dir, "standin")
+    supervisor = await ProcessSupervisor.open(runtime_dir, "standin")
     if count == 0:
-        await start_without_end(runtime_dir, keeper)
+        await start_without_end(runtime_dir, supervisor)
     codes = itertools.cycle(ESCAPES.values())
     agents: list[ProcessIdentity] = []
     for _ in range(count):
         listener = Recorder()
-        process = await AgentProcess.start(python(next(codes), runtime_dir), listener, keeper=keeper)
+        process = await AgentProcess.start(python(next(codes), runtime_dir), listener, supervisor=supervisor)
         agents += [process.identity, identify(int(await listener.line()))]
-    assert keeper.reaper_pid is not None
-    reaper = identify(keeper.reaper_pid)
-    print(json.dumps({"mark": keeper.run.mark, "reaper": reaper, "agents": agents}), flush=True)
+    assert supervisor.reaper_pid is not None
+    reaper = identify(supervisor.reaper_pid)
+    print(json.dumps({"mark": supervisor.run.mark, "reaper": reaper, "agents": agents}), flush=True)
     await asyncio.Event().wait()
 
 
@@ -79,7 +79,7 @@ class DyingKeeper(ProcessSupervisor):
 
     alone = False
 
-    def born(self, number: int, pid: int) -> None:
+    def track_pid(self, number: int, pid: int) -> None:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         if self.alone and self.reaper_pid is not None:
             os.kill(self.reaper_pid, signal.SIGKILL)
@@ -90,13 +90,13 @@ class LonelyKeeper(DyingKeeper):
     alone = True
 
 
-async def die_within_a_start(keeper: ProcessSupervisor, runtime_dir: Path) -> None:
-    await AgentProcess.start(python(LEAVES_A_STRANGER, runtime_dir), Recorder(), keeper=keeper)
+async def die_within_a_start(supervisor: ProcessSupervisor, runtime_dir: Path) -> None:
+    await AgentProcess.start(python(LEAVES_A_STRANGER, runtime_dir), Recorder(), supervisor=supervisor)
 
 
-async def start_without_end(runtime_dir: Path, keeper: ProcessSupervisor) -> None:
+async def start_without_end(runtime_dir: Path, supervisor: ProcessSupervisor) -> None:
     for code in itertools.cycle((*ESCAPES.values(), LEAVES_A_STRANGER)):
-        await AgentProcess.start(python(code, runtime_dir), Recorder(), keeper=keeper)
+        await AgentProcess.start(python(code, runtime_dir), Recorder(), supervisor=supervisor)
 
 
 async def main(runtime_dir: Path, word: str) -> None:

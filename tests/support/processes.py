@@ -101,9 +101,9 @@ def python(code: str, cwd: Path, **extra: str) -> Command:
 
 
 @asynccontextmanager
-async def running(code: str, cwd: Path, keeper: ProcessSupervisor) -> AsyncIterator[tuple[AgentProcess, Recorder]]:
+async def running(code: str, cwd: Path, supervisor: ProcessSupervisor) -> AsyncIterator[tuple[AgentProcess, Recorder]]:
     listener = Recorder()
-    process = await AgentProcess.start(python(code, cwd), listener, keeper=keeper)
+    process = await AgentProcess.start(python(code, cwd), listener, supervisor=supervisor)
     try:
         yield process, listener
     finally:

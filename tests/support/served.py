@@ -127,7 +127,7 @@ async def serving(
     *flags: str,
     environ: Mapping[str, str] | None = None,
     wall: Callable[[], float] = time.time,
-    witness: ConversationObserver | None = None,
+    observer: ConversationObserver | None = None,
     memory: Mapping[str, MakeProvider] = NO_MEMORY,
     gauges: MakeGauges = open_gauges,
     **settings: Any,
@@ -136,7 +136,7 @@ async def serving(
     against the official schema at the end."""
     record = folder.parent / f"{folder.name}-record.jsonl"
     demo = {"demo": {"args": ["--record", str(record), *flags]}}
-    made = gateway_at(folder, demo, environ or {}, settings, wall=wall, witness=witness, memory=memory, gauges=gauges)
+    made = gateway_at(folder, demo, environ or {}, settings, wall=wall, observer=observer, memory=memory, gauges=gauges)
     async with made as (gateway, base), client(base) as http:
         served = Served(gateway, http, folder, record, base)
         yield served
@@ -163,7 +163,7 @@ async def gateway_at(
     settings: Mapping[str, Any],
     *,
     wall: Callable[[], float] = time.time,
-    witness: ConversationObserver | None = None,
+    observer: ConversationObserver | None = None,
     memory: Mapping[str, MakeProvider] = NO_MEMORY,
     gauges: MakeGauges = open_gauges,
 ) -> AsyncIterator[tuple[Gateway, str]]:
@@ -182,7 +182,7 @@ async def gateway_at(
     listener = listen_tcp("127.0.0.1", 0, patience=loaded.settings.gateway.client_patience)
     base = address_of(listener)
     with listener:  # also where the gateway does not start
-        async with open_gateway(loaded, given, wall=wall, witness=witness, memory=memory, gauges=gauges) as gateway:
+        async with open_gateway(loaded, given, wall=wall, observer=observer, memory=memory, gauges=gauges) as gateway:
             server = Server.of(gateway.app)
             server.config.timeout_graceful_shutdown = 1
             running = asyncio.create_task(server.serve(sockets=[listener]))

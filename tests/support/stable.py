@@ -68,10 +68,10 @@ def frames(*own):
 class Stable:
     """Starts transports and ends them all."""
 
-    def __init__(self, keeper: ProcessSupervisor, folder: Path) -> None:
-        self.keeper = keeper
+    def __init__(self, supervisor: ProcessSupervisor, folder: Path) -> None:
+        self.supervisor = supervisor
         self.folder = folder
-        self.commons = PerHome()
+        self.per_home = PerHome()
         self.now = 1_800_000_000.0
         self._started: list[Transport] = []
         self._records = 0
@@ -83,7 +83,9 @@ class Stable:
 
     async def start(self, plan: Launch) -> Transport:
         """Started, and ended with the stable."""
-        transport = await Transport.start(plan, keeper=self.keeper, commons=self.commons, wall=lambda: self.now)
+        transport = await Transport.start(
+            plan, supervisor=self.supervisor, per_home=self.per_home, wall=lambda: self.now
+        )
         self._started.append(transport)
         return transport
 
@@ -126,15 +128,15 @@ class Stable:
 @asynccontextmanager
 async def stable_in(folder: Path) -> AsyncIterator[Stable]:
     """A stable whose every sent frame is checked by the oracle when it closes."""
-    keeper = await ProcessSupervisor.open(folder / "run", "test")
-    stable = Stable(keeper, folder)
+    supervisor = await ProcessSupervisor.open(folder / "run", "test")
+    stable = Stable(supervisor, folder)
     try:
         yield stable
         await stable.close()
         check_sent(stable.frames())
     finally:
         await stable.close()
-        await keeper.aclose()
+        await supervisor.aclose()
 
 
 async def say(session: AgentSession, words: str) -> str:

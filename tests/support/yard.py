@@ -82,12 +82,12 @@ class Yard:
     """One provider under test."""
 
     def __init__(
-        self, provider: Provider, recipe: Recipe, keeper: ProcessSupervisor, stage: Stage, folder: Path
+        self, provider: Provider, recipe: Recipe, supervisor: ProcessSupervisor, stage: Stage, folder: Path
     ) -> None:
         self.provider = provider
         self.recipe = recipe
         self.stage = stage
-        self._keeper = keeper
+        self._keeper = supervisor
         self._commons = PerHome()
         self._folder = folder
         self._transports: list[Transport] = []
@@ -109,7 +109,7 @@ class Yard:
         key = TransportKey(self.provider.name, self.recipe.model, self.cwd())
         plan = launch(self.provider, settings, key, os.environ if environ is None else environ)
         transport = await soon(
-            Transport.start(plan, keeper=self._keeper, commons=self._commons, wall=time), "the handshake", PATIENCE
+            Transport.start(plan, supervisor=self._keeper, per_home=self._commons, wall=time), "the handshake", PATIENCE
         )
         self._transports.append(transport)
         return transport

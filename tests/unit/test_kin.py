@@ -5,7 +5,7 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.process.reaper.proc import MarkedProcesses, ProcessIdentity, Stat, find_kin, parse_stat, read_stat
+from ostler.process.reaper.proc import MarkedProcesses, ProcessIdentity, Stat, find_members, parse_stat, read_stat
 from ostler.process.reaper.signals import ProcessTree
 
 AGENT = ProcessIdentity(100, 50)
@@ -17,36 +17,36 @@ def table(*stats: tuple[int, int, int, int]) -> dict[int, Stat]:
 
 def test_w30a_descendants_of_the_agent_are_kin() -> None:
     seen = table((1, 0, 1, 0), (100, 1, 100, 50), (101, 100, 100, 51), (102, 101, 102, 52), (7, 1, 7, 60))
-    assert find_kin(seen, (), [AGENT], vouched=True) == {100, 101, 102}
+    assert find_members(seen, (), [AGENT], vouched=True) == {100, 101, 102}
 
 
 def test_w30b_an_orphan_of_the_session_is_kin_though_its_agent_is_gone() -> None:
     seen = table((1, 0, 1, 0), (101, 1, 100, 51), (102, 101, 102, 52))
-    assert find_kin(seen, (), [AGENT], vouched=True) == {101, 102}
+    assert find_members(seen, (), [AGENT], vouched=True) == {101, 102}
 
 
 def test_w32_without_a_voucher_a_leaderless_session_proves_nothing() -> None:
     seen = table((101, 1, 100, 51))
-    assert find_kin(seen, (), [AGENT], vouched=False) == set()
+    assert find_members(seen, (), [AGENT], vouched=False) == set()
 
 
 def test_a_marked_member_vouches_for_its_session() -> None:
     seen = table((101, 1, 100, 51), (102, 1, 100, 52))
-    assert find_kin(seen, {102}, [AGENT], vouched=False) == {101, 102}
+    assert find_members(seen, {102}, [AGENT], vouched=False) == {101, 102}
 
 
 def test_w32_a_recycled_pid_is_no_kin_and_neither_is_its_session() -> None:
     seen = table((100, 1, 100, 90), (101, 100, 100, 91))
-    assert find_kin(seen, (), [AGENT], vouched=True) == set()
+    assert find_members(seen, (), [AGENT], vouched=True) == set()
 
 
 def test_w32_a_member_older_than_the_agent_is_no_kin() -> None:
-    assert find_kin(table((99, 1, 100, 49)), (), [AGENT], vouched=True) == set()
+    assert find_members(table((99, 1, 100, 49)), (), [AGENT], vouched=True) == set()
 
 
 def test_w30c_a_daemon_is_kin_by_its_marker_with_its_children() -> None:
     seen = table((200, 1, 200, 60), (201, 200, 200, 61))
-    assert find_kin(seen, {200}, [AGENT], vouched=True) == {200, 201}
+    assert find_members(seen, {200}, [AGENT], vouched=True) == {200, 201}
 
 
 stats = st.builds(Stat, st.integers(2, 30), st.integers(1, 30), st.integers(1, 30), st.integers(0, 9), st.just(False))
@@ -56,20 +56,22 @@ identities = st.builds(ProcessIdentity, st.integers(2, 30), st.integers(1, 9))
 
 
 @given(tables, st.lists(identities, max_size=4), st.booleans())
-def test_w32_whoever_is_kin_has_a_bond(seen: dict[int, Stat], wards: list[ProcessIdentity], vouched: bool) -> None:
-    kin = find_kin(seen, (), wards, vouched=vouched)
-    for pid in kin:
+def test_w32_whoever_is_kin_has_a_bond(seen: dict[int, Stat], tracked: list[ProcessIdentity], vouched: bool) -> None:
+    members = find_members(seen, (), tracked, vouched=vouched)
+    for pid in members:
         stat = seen[pid]
-        by_session = any(stat.sid == ward.pid and stat.start >= ward.start for ward in wards)
-        assert stat.identity in wards or by_session or stat.ppid in kin
-    for ward in wards:
-        if ward.pid in seen and seen[ward.pid].identity not in wards and not by_other_bond(seen, kin, ward):
-            assert ward.pid not in kin
+        by_session = any(stat.sid == member.pid and stat.start >= member.start for member in tracked)
+        assert stat.identity in tracked or by_session or stat.ppid in members
+    for member in tracked:
+        if member.pid in seen and seen[member.pid].identity not in tracked and not by_other_bond(seen, members, member):
+            assert member.pid not in members
 
 
-def by_other_bond(seen: dict[int, Stat], kin: set[int], ward: ProcessIdentity) -> bool:
-    stat = seen[ward.pid]
-    return stat.ppid in kin or stat.sid != ward.pid or any(seen[p].sid == ward.pid for p in kin - {ward.pid})
+def by_other_bond(seen: dict[int, Stat], members: set[int], member: ProcessIdentity) -> bool:
+    stat = seen[member.pid]
+    return (
+        stat.ppid in members or stat.sid != member.pid or any(seen[p].sid == member.pid for p in members - {member.pid})
+    )
 
 
 def test_a_name_full_of_parentheses_and_spaces_is_no_field() -> None:
@@ -95,16 +97,16 @@ def test_w30d_a_family_vouches_for_whom_it_saw_a_moment_ago() -> None:
     agent = Stat(500, ppid=1, sid=500, start=10, dead=False)
     bare = Stat(501, ppid=1, sid=500, start=12, dead=False)
     stranger = Stat(700, ppid=1, sid=700, start=12, dead=False)
-    family = ProcessTree("gw-1-2.", (), vouched=False)
-    assert family.find(MarkedProcesses({500: agent, 700: stranger}, {500: "gw-1-2.1"})) == [agent]
-    assert family.find(MarkedProcesses({501: bare, 700: stranger}, {})) == [bare]
+    tree = ProcessTree("gw-1-2.", (), vouched=False)
+    assert tree.find(MarkedProcesses({500: agent, 700: stranger}, {500: "gw-1-2.1"})) == [agent]
+    assert tree.find(MarkedProcesses({501: bare, 700: stranger}, {})) == [bare]
     assert ProcessTree("gw-1-2.", (agent.identity,), vouched=False).find(MarkedProcesses({501: bare}, {})) == []
 
 
 def test_w30d_a_ward_of_whom_only_the_pid_was_told_is_known_by_its_session() -> None:
     told = ProcessIdentity(100, 0)
     seen = table((1, 0, 1, 0), (100, 1, 100, 50), (101, 1, 100, 51))
-    assert find_kin(seen, (), [told], vouched=True) == {100, 101}
-    assert find_kin(seen, (), [told], vouched=False) == set()
-    assert find_kin(table((101, 1, 100, 51)), (), [told], vouched=True) == {101}
-    assert find_kin(table((100, 1, 7, 50)), (), [told], vouched=True) == set()
+    assert find_members(seen, (), [told], vouched=True) == {100, 101}
+    assert find_members(seen, (), [told], vouched=False) == set()
+    assert find_members(table((101, 1, 100, 51)), (), [told], vouched=True) == {101}
+    assert find_members(table((100, 1, 7, 50)), (), [told], vouched=True) == set()

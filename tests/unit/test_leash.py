@@ -35,27 +35,27 @@ def with_closed(end: int) -> None:
 def test_w30d_whoever_holds_one_of_the_agents_ends_is_known_by_it() -> None:
     for kept in range(3):
         with pipes() as (stdin, stdout, stderr):
-            leash = PipeInodes.of((stdin[0], stdout[1], stderr[1]))
+            inodes = PipeInodes.of((stdin[0], stdout[1], stderr[1]))
             for number, end in enumerate((stdin[0], stdout[1], stderr[1])):
                 if number != kept:
                     os.close(end)
-            assert find_holders([US, NOBODY], [leash]) == {US}
+            assert find_holders([US, NOBODY], [inodes]) == {US}
 
 
 def test_w32_the_gateways_own_ends_prove_nothing() -> None:
     """A fork of the gateway's host program holds them after its death, and is none of ours."""
     with pipes() as (stdin, stdout, stderr):
         theirs = (stdin[0], stdout[1], stderr[1])
-        leash = PipeInodes.of(theirs)
+        inodes = PipeInodes.of(theirs)
         for end in theirs:
             os.close(end)
-        assert find_holders([US], [leash]) == set()
+        assert find_holders([US], [inodes]) == set()
 
 
 def test_w32_another_pipe_is_nobodys_leash() -> None:
     with pipes() as (stdin, stdout, stderr):
-        leash = PipeInodes.of((stdin[0], stdout[1], stderr[1]))
-        assert find_holders([US], [PipeInodes(leash.stdin + 1_000_000, 1, 2)]) == set()
+        inodes = PipeInodes.of((stdin[0], stdout[1], stderr[1]))
+        assert find_holders([US], [PipeInodes(inodes.stdin + 1_000_000, 1, 2)]) == set()
         assert find_holders([US], []) == set()
 
 

@@ -19,11 +19,11 @@ from ostler.process import (
     build_environment,
 )
 from ostler.process.environment import secret_values
-from ostler.process.ledger import Run, SpawnLedger, StaleRun, find_estates, prepare
-from ostler.process.reaper import tracked as wards
+from ostler.process.ledger import Run, SpawnLedger, StaleRun, find_stale_runs, prepare
+from ostler.process.reaper import tracked
 from ostler.process.reaper.pipe_inodes import PipeInodes
 from ostler.process.reaper.proc import ProcessIdentity
-from ostler.process.reaper.tracked import Wards
+from ostler.process.reaper.tracked import TrackedProcesses
 from ostler.process.stderr import MAX_BYTES, MAX_LINE, MAX_LINES, StderrTail
 from ostler.wire.redaction import Redaction
 
@@ -124,12 +124,12 @@ def test_lines_do_not_depend_on_how_the_bytes_arrive(lines: list[str], data: st.
 
 
 def test_e13_the_ladder_always_ends_in_a_kill() -> None:
-    assert [rung.ending for rung in StopDeadlines().rungs()] == [
+    assert [rung.ending for rung in StopDeadlines().steps()] == [
         Ending.ON_EOF,
         Ending.ON_TERMINATE,
         Ending.ON_KILL,
     ]
-    assert [rung.ending for rung in StopDeadlines(eof=0, terminate=0, kill=0).rungs()] == [Ending.ON_KILL]
+    assert [rung.ending for rung in StopDeadlines(eof=0, terminate=0, kill=0).steps()] == [Ending.ON_KILL]
 
 
 def test_an_exit_reads_as_what_happened() -> None:
@@ -138,17 +138,17 @@ def test_an_exit_reads_as_what_happened() -> None:
 
 
 def test_the_reaper_understands_what_the_gateway_says() -> None:
-    told = Wards()
-    leashes = [PipeInodes(n, n + 1, n + 2) for n in (100, 200, 300)]
-    expected = [wards.expect(number, leash) for number, leash in enumerate(leashes, 1)]
-    text = expected[0] + wards.track_line(1, ProcessIdentity(10, 20)) + expected[1] + expected[2] + wards.gone(3)
+    told = TrackedProcesses()
+    pipe_inodes = [PipeInodes(n, n + 1, n + 2) for n in (100, 200, 300)]
+    expected = [tracked.expect(number, leash) for number, leash in enumerate(pipe_inodes, 1)]
+    text = expected[0] + tracked.track_line(1, ProcessIdentity(10, 20)) + expected[1] + expected[2] + tracked.gone(3)
     for byte in text.encode() + b"nonsense\nward x y z\nexpect 4 1 2\nexpect 5 1 2 x\n":
         told.feed(bytes([byte]))
     assert told.identities == [ProcessIdentity(10, 20)]
-    assert told.leashes == leashes[:2]
+    assert told.pipe_inodes == pipe_inodes[:2]
     assert told.any_pending
-    told.feed(wards.gone(2).encode())
-    assert told.leashes == leashes[:1]
+    told.feed(tracked.gone(2).encode())
+    assert told.pipe_inodes == pipe_inodes[:1]
     assert not told.any_pending
 
 
@@ -166,7 +166,7 @@ def estate_of_a_dead_run(runtime_dir: Path, lines: str, now: float) -> StaleRun:
     ledger = SpawnLedger.open(runtime_dir, dead)
     (ledger.folder / "1").write_text(lines)
     os.utime(ledger.folder / "1", (1000.0, 1000.0))
-    (estate,) = find_estates(runtime_dir, here, now)
+    (estate,) = find_stale_runs(runtime_dir, here, now)
     return estate
 
 
@@ -175,18 +175,18 @@ def estate_of_a_dead_run(runtime_dir: Path, lines: str, now: float) -> StaleRun:
 )
 def test_w30d_a_torn_record_still_says_that_a_start_is_torn(torn: str, tmp_path: Path) -> None:
     estate = estate_of_a_dead_run(tmp_path / "run", torn, now=1001.0)
-    assert (estate.pending, estate.wards, estate.leashes) == (True, (), ())
+    assert (estate.pending, estate.tracked, estate.pipe_inodes) == (True, (), ())
 
 
 def test_w30d_the_leash_is_on_record_before_the_start(tmp_path: Path) -> None:
     estate = estate_of_a_dead_run(tmp_path / "run", '{"label": "x", "leash": [7, 8, 9]}\n', now=1001.0)
-    assert (estate.pending, estate.leashes) == (True, (PipeInodes(7, 8, 9),))
+    assert (estate.pending, estate.pipe_inodes) == (True, (PipeInodes(7, 8, 9),))
 
 
 def test_w32_a_leash_of_long_ago_may_be_anybodys_pipe(tmp_path: Path) -> None:
     record = '{"label": "x", "leash": [7, 8, 9]}\n{"pid": 5, "start": 6}\n'
     estate = estate_of_a_dead_run(tmp_path / "run", record, now=1000.0 + 3601)
-    assert (estate.wards, estate.leashes) == ((ProcessIdentity(5, 6),), ())
+    assert (estate.tracked, estate.pipe_inodes) == ((ProcessIdentity(5, 6),), ())
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "a/b", "x" * 65])

@@ -57,7 +57,7 @@ async def compressed(call: CommandCall, session: SessionRecord) -> CommandReply:
             child = await begin_from(call, session, summary, parted.kept, messages[-1].id)
         except StoreError as error:
             return CommandReply(f"Nothing was compressed: {error}. {KEPT}")
-        conversation.adopt(child, SwitchReason.COMPRESSION)
+        conversation.follow(child, SwitchReason.COMPRESSION)
     named = await name_child(call, session, child)
     text = f"{counted(len(parted.old), 'message')} summed up; you go on in {named}."
     return CommandReply(text, ({"type": "session", "id": child.id, "left": session.id, "summary": summary},))

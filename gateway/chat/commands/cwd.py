@@ -9,7 +9,7 @@ async def run(call: CommandCall) -> CommandReply:
     conversation = call.conversation
     if not call.args:
         return CommandReply(f"The agent works in {(await conversation.transport_key()).cwd}.")
-    conversation.check_quiet()
+    conversation.check_idle()
     key = await conversation.override(cwd=words_of(call.args).text)
     return CommandReply(f"The agent works in {key.cwd} from the next message on.", ({"type": "cwd", "cwd": key.cwd},))
 

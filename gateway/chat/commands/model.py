@@ -6,11 +6,11 @@ from ostler.gateway.chat.naming import model_named
 
 async def run(call: CommandCall) -> CommandReply:
     """Show the model and the choices, or change it."""
-    conversation, models = call.conversation, call.conversation.hall.places.models
+    conversation, models = call.conversation, call.conversation.chat_deps.places.models
     if not call.args:
         key = await conversation.transport_key()
         return CommandReply(f"Answered by {key.provider}/{key.model}. There is: {models.offered()}.")
-    conversation.check_quiet()
+    conversation.check_idle()
     key = await conversation.override(model=model_named(models, call.args))
     name = f"{key.provider}/{key.model}"
     return CommandReply(f"Answered by {name} from the next message on.", ({"type": "model", "model": name},))

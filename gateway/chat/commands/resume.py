@@ -57,7 +57,7 @@ async def listing(call: CommandCall) -> CommandReply:
     lines = session_lines(
         found,
         await previews(conversation, found),
-        now=conversation.sessions.house.wall(),
+        now=conversation.sessions.deps.wall(),
         current=here.id if here else None,
     )
     return CommandReply("\n".join([*lines, "/resume with a number, a title or an id goes there."]), rows(found))

@@ -9,7 +9,7 @@ async def run(call: CommandCall) -> CommandReply:
     """Prompt with the stored parts of the question. The turn itself removes the old answer before it prompts the
     agent."""
     conversation = call.conversation
-    conversation.check_quiet()
+    conversation.check_idle()
     session = conversation.session
     asked = questions(await conversation.store.history(session.id)) if session is not None else []
     if not asked:

@@ -20,7 +20,7 @@ async def run(call: CommandCall) -> CommandReply:
     lines = session_lines(
         found,
         await previews(conversation, found),
-        now=conversation.sessions.house.wall(),
+        now=conversation.sessions.deps.wall(),
         current=here.id if here else None,
     )
     items = tuple({"type": "session", "id": session.id, "title": session.title} for session in found)

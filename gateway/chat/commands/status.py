@@ -17,8 +17,8 @@ async def run(call: CommandCall) -> CommandReply:
             "\n".join(["No session yet: the next message begins one.", *lines]), ({"type": "status", **facts},)
         )
     counts = await conversation.store.counts(session.id)
-    seated = at_work is not None and at_work.seating.seat is not None
-    active = ago(conversation.sessions.house.wall() - session.last_active_at)
+    seated = at_work is not None and at_work.seat_manager.seat is not None
+    active = ago(conversation.sessions.deps.wall() - session.last_active_at)
     facts |= {"session": session.id, "title": session.title, "messages": counts.active, "seated": seated}
     lines = [
         f"Session: {session.title} ({session.id})" if session.title else f"Session: {session.id}",

@@ -30,8 +30,8 @@ class Expiry:
     def __init__(self, sessions: Sessions, policies: Policies, every: float, loops: Loops | None = None) -> None:
         self._loops = Loops() if loops is None else loops
         self._sessions = sessions
-        self._house = sessions.house
-        self._store = sessions.house.store
+        self._deps = sessions.deps
+        self._store = sessions.deps.store
         self._policies = policies
         self._every = every
         self._failures: dict[str, int] = {}
@@ -42,7 +42,7 @@ class Expiry:
 
     async def check(self) -> int:
         """Run one pass; return how many sessions were finalised."""
-        done, now = 0, self._house.wall()
+        done, now = 0, self._deps.wall()
         for call in await self._store.expire_parked(now):
             log.debug("call %s of session %s was never answered by its client", call.call_id, call.session_id)
         for group in self._policies.groups():
@@ -76,7 +76,7 @@ class Expiry:
         at_work = self._sessions.find(session.id)
         if at_work is not None:
             at_work.retire()
-        self._house.observer.session_ended(session.id, await self._store.history(session.id))
+        self._deps.observer.session_ended(session.id, await self._store.history(session.id))
         await self._mark(session.id)
         log.info("session %s is over (%s)", session.id, reason)
         return True

@@ -36,7 +36,7 @@ class Retention:
     ) -> None:
         """`forget` tells the memory that an unstored session is gone."""
         self._sessions = sessions
-        self._store = sessions.house.store
+        self._store = sessions.deps.store
         self._forget = forget
         self._settings = settings
         self._every = every
@@ -50,9 +50,9 @@ class Retention:
 
     async def check(self) -> int:
         """Run one pass; return how many sessions were deleted."""
-        house, settings, store = self._sessions.house, self._settings, self._store
-        now, held = house.wall(), self._sessions.in_use()
-        rested = now - house.settings.seat_idle
+        deps, settings, store = self._sessions.deps, self._settings, self._store
+        now, held = deps.wall(), self._sessions.in_use()
+        rested = now - deps.settings.seat_idle
         unstored = await store.prune_unreachable(before=rested, besides=held, unstored=True, limit=AT_ONCE)
         for session_id in unstored:
             self._forget(session_id)
@@ -62,7 +62,7 @@ class Retention:
             gone += await store.prune(before=now - settings.ended, limit=AT_ONCE)
         for session_id in (*unstored, *gone):
             self._sessions.forget(session_id)
-            await house.mirrors.remove(session_id)
+            await deps.mirrors.remove(session_id)
         self._untidy |= bool(unstored or gone)
         if self._untidy and now - self._tidied >= TIDY_EVERY:
             self._untidy, self._tidied = False, now

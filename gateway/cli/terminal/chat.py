@@ -34,7 +34,7 @@ class TerminalChat:
     talk: Talk
     keyboard: Keyboard
     screen: Screen
-    crew: TaskOwner
+    tasks: TaskOwner
     code: int = GOOD
     _streamed: bool = False
     """Whether the answer was shown piece by piece."""
@@ -48,9 +48,9 @@ class TerminalChat:
             await self.answer(text)
         return self.code
 
-    async def opened(self, orders: list[str]) -> bool:
+    async def opened(self, commands: list[str]) -> bool:
         """Send commands before the conversation begins; return whether all succeeded."""
-        for order in orders:
+        for order in commands:
             try:
                 said = await self.talk.order(order)
             except GatewayError as error:
@@ -65,7 +65,7 @@ class TerminalChat:
         """Send one message and show its answer."""
         self._streamed, self._stops, self._unsent = False, 0, False
         loop = asyncio.get_running_loop()
-        listening = self.crew.start(self._listen(text), "listen to the answer")
+        listening = self.tasks.start(self._listen(text), "listen to the answer")
         loop.add_signal_handler(signal.SIGINT, self._interrupted, listening)
         await asyncio.wait([listening])
         # Not removed: without a handler, a late Ctrl-C would end the program at an arbitrary point.
@@ -124,7 +124,7 @@ class TerminalChat:
             listening.cancel()
 
     def _begin_stop(self) -> None:
-        self.crew.start(self._stop(), "stop the turn")
+        self.tasks.start(self._stop(), "stop the turn")
 
     async def _stop(self) -> None:
         try:

@@ -49,25 +49,27 @@ class ChatOptions:
     config: str | None = None
 
 
-async def sit_down(wishes: ChatOptions, environ: Mapping[str, str]) -> int:
+async def run_chat(options: ChatOptions, environ: Mapping[str, str]) -> int:
     """Run the chat from start to end; return the exit code."""
     loop, hung_up = asyncio.get_running_loop(), asyncio.Event()
     for number in HANG_UP:
         loop.add_signal_handler(number, hang_up, hung_up, asyncio.current_task())
-    keyboard = await seated(wishes, environ)
-    crew = TaskOwner(loop, seen)
+    keyboard = await open_keyboard(options, environ)
+    tasks = TaskOwner(loop, seen)
     patience = None if isinstance(keyboard, TerminalInput) else SCRIPT_PATIENCE
-    where = GatewayOptions(wishes.url, wishes.config, wishes.data_dir, prewarm=wishes.model is None, patience=patience)
+    where = GatewayOptions(
+        options.url, options.config, options.data_dir, prewarm=options.model is None, patience=patience
+    )
     screen = Screen(sys.stdout, sys.stderr)
     try:
-        async with GatewayLocator.opened(where, environ, screen.notice) as house:
+        async with GatewayLocator.opened(where, environ, screen.notice) as locator:
             place = f"{PLATFORM}:thread:{quote(user(), safe='')}"
-            talk = Talk(house.find, wishes.key or f"{place}:{secrets.token_hex(4)}")
-            chat = TerminalChat(talk, keyboard, screen, crew)
+            talk = Talk(locator.find, options.key or f"{place}:{secrets.token_hex(4)}")
+            chat = TerminalChat(talk, keyboard, screen, tasks)
             await talk.connect()
             if isinstance(keyboard, TerminalInput):
                 chat.screen.notice(GREETING)
-            if not await chat.opened(await orders(wishes, talk, place)):
+            if not await chat.opened(await opening_commands(options, talk, place)):
                 return FAILED
             return await chat.run()
     except asyncio.CancelledError:
@@ -75,39 +77,39 @@ async def sit_down(wishes: ChatOptions, environ: Mapping[str, str]) -> int:
             raise  # Ctrl-C before a turn exists; the command turns it into its exit code
         return FAILED
     finally:
-        await crew.disband()
+        await tasks.disband()
 
 
-def hang_up(told: asyncio.Event, sitting: "asyncio.Task[int] | None") -> None:
+def hang_up(hung_up: asyncio.Event, task: "asyncio.Task[int] | None") -> None:
     """End the run in order: cancel the task that runs the chat."""
-    told.set()
-    if sitting is not None:
-        sitting.cancel()
+    hung_up.set()
+    if task is not None:
+        task.cancel()
 
 
-async def seated(wishes: ChatOptions, environ: Mapping[str, str]) -> Keyboard:
+async def open_keyboard(options: ChatOptions, environ: Mapping[str, str]) -> Keyboard:
     """The source of messages: the user if input and output are a terminal, else a script."""
-    if wishes.once is not None and wishes.once != STDIN:
-        return ScriptedInput([wishes.once])
-    if wishes.once is None and sys.stdin.isatty() and sys.stdout.isatty():
+    if options.once is not None and options.once != STDIN:
+        return ScriptedInput([options.once])
+    if options.once is None and sys.stdin.isatty() and sys.stdout.isatty():
         from ostler.gateway.chat.commands import load as load_commands  # noqa: PLC0415 - a script completes nothing
 
         commands = [
             (f"/{name}", command.summary) for command in load_commands() for name in (command.name, *command.aliases)
         ]
-        return TerminalInput(data_folder(wishes.data_dir, environ), commands)
-    return ScriptedInput(await read_script(sys.stdin, lines=wishes.lines))
+        return TerminalInput(data_folder(options.data_dir, environ), commands)
+    return ScriptedInput(await read_script(sys.stdin, lines=options.lines))
 
 
-async def orders(wishes: ChatOptions, talk: Talk, place: str) -> list[str]:
+async def opening_commands(options: ChatOptions, talk: Talk, place: str) -> list[str]:
     """The commands that the options of the command line stand for."""
     found: list[str] = []
-    if wishes.resume is not None:
-        found.append(f"/resume {wishes.resume or await latest(talk, place)}")
-    if wishes.model is not None:
-        found.append(f"/model {wishes.model}")
-    if wishes.cwd is not None:
-        found.append(f"/cwd {Path(wishes.cwd).expanduser().absolute()}")  # noqa: ASYNC240 - a name, no file is touched
+    if options.resume is not None:
+        found.append(f"/resume {options.resume or await latest(talk, place)}")
+    if options.model is not None:
+        found.append(f"/model {options.model}")
+    if options.cwd is not None:
+        found.append(f"/cwd {Path(options.cwd).expanduser().absolute()}")  # noqa: ASYNC240 - a name, no file is touched
     return found
 
 

@@ -100,8 +100,8 @@ class GatewayLocator:
     async def _taking_work(self) -> HttpClient | None:
         """The same, but None for a gateway that is about to stop."""
         try:
-            line = await self._running()
-            return None if line is None or await leaves(line) else line
+            client = await self._running()
+            return None if client is None or await leaves(client) else client
         except Unreachable as error:
             log.debug("%s", error)
             return None
@@ -112,13 +112,13 @@ class GatewayLocator:
         pause = LOOK_EVERY
         try:
             async with asyncio.timeout(self._where.patience):
-                while (line := await self._taking_work()) is None:
+                while (client := await self._taking_work()) is None:
                     await asyncio.sleep(pause)
                     pause = min(pause * 1.5, LOOK_SELDOM)
         except TimeoutError as error:
             raise Unreachable(met.address, f"it did not come back within {self._where.patience:g} s") from error
-        self._tell(f"The gateway is back at {line.address}.")
-        return line
+        self._tell(f"The gateway is back at {client.address}.")
+        return client
 
     def _served_by_a_terminal(self) -> bool:
         """Whether the last holder of the data folder was the gateway of a terminal."""
@@ -147,11 +147,11 @@ class GatewayLocator:
             await asyncio.sleep(LOOK_EVERY)
 
 
-async def reached(line: HttpClient) -> HttpClient:
+async def reached(client: HttpClient) -> HttpClient:
     """The client itself, if a gateway answers; else raises `Unreachable`."""
-    if not await answers(line):
-        raise Unreachable(line.address, "what answers there is no ostler gateway")
-    return line
+    if not await answers(client):
+        raise Unreachable(client.address, "what answers there is no ostler gateway")
+    return client
 
 
 async def running_gateway(loaded: Loaded, key: str | None) -> HttpClient | None:
@@ -180,22 +180,22 @@ def configured_address(loaded: Loaded) -> str | None:
     return f"http://127.0.0.1:{gateway.port}"
 
 
-async def answers(line: HttpClient) -> bool:
+async def answers(client: HttpClient) -> bool:
     """Whether a gateway answers; raises `Unreachable` if nothing does. Asks without a key."""
     try:
-        async with asyncio.timeout(PROBE_SECONDS), HttpClient(line.address).request("GET", "/healthz") as reply:
+        async with asyncio.timeout(PROBE_SECONDS), HttpClient(client.address).request("GET", "/healthz") as reply:
             found = decode(await reply.read())
     except TimeoutError as error:
-        raise Unreachable(line.address, f"no answer within {PROBE_SECONDS:g} s", before_sending=True) from error
+        raise Unreachable(client.address, f"no answer within {PROBE_SECONDS:g} s", before_sending=True) from error
     except Undecodable:
         return False
     return isinstance(found, dict) and found.get("status") == "ok"
 
 
-async def leaves(line: HttpClient) -> bool:
+async def leaves(client: HttpClient) -> bool:
     """Whether the gateway refuses new work because it is about to stop."""
     try:
-        async with asyncio.timeout(PROBE_SECONDS), HttpClient(line.address).request("GET", "/readyz") as reply:
+        async with asyncio.timeout(PROBE_SECONDS), HttpClient(client.address).request("GET", "/readyz") as reply:
             found = decode(await reply.read())
     except (TimeoutError, Undecodable):
         return True

@@ -129,9 +129,9 @@ async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWri
         raise Unreachable(address, why, before_sending=True) from error
 
 
-def all_refused(told: str) -> bool:
+def all_refused(error_fields: str) -> bool:
     """Whether every address of a host refused the connection: asyncio reports them all in one text."""
-    return told.count("[Errno ") == told.count(f"[Errno {errno.ECONNREFUSED}]") > 0
+    return error_fields.count("[Errno ") == error_fields.count(f"[Errno {errno.ECONNREFUSED}]") > 0
 
 
 async def head_of(reader: asyncio.StreamReader, address: str) -> HttpReply:

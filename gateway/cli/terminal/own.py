@@ -24,7 +24,7 @@ from ostler.gateway.ops.log import LogLines, checked
 from ostler.gateway.server.address import leave_address
 from ostler.gateway.server.admin_socket import Familiar, listening
 from ostler.gateway.server.app import open_gateway
-from ostler.gateway.server.assembly.crew import log_death
+from ostler.gateway.server.assembly.log_death import log_death
 from ostler.gateway.server.listener import address_of, listen_unix
 from ostler.gateway.server.serving import Server
 from ostler.pool.tasks import TaskOwner
@@ -49,9 +49,9 @@ async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bo
         admin = stack.enter_context(listening(loaded.data_dir))
         leave_address(loaded.data_dir, address_of(listener))
         servers = (Server.of(gateway.app), Server.of(gateway.admin, Familiar))
-        crew = TaskOwner(asyncio.get_running_loop(), log_death)
+        tasks = TaskOwner(asyncio.get_running_loop(), log_death)
         serving = [
-            crew.start(server.serve(sockets=[place]), "the gateway of this terminal")
+            tasks.start(server.serve(sockets=[place]), "the gateway of this terminal")
             for server, place in zip(servers, (listener, admin), strict=True)
         ]
         try:
@@ -62,7 +62,7 @@ async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bo
             for server in servers:
                 server.should_exit = True
             await asyncio.wait(serving)
-            await crew.disband()
+            await tasks.disband()
 
 
 def log_to(loaded: Loaded) -> None:

@@ -49,7 +49,7 @@ class Talk:
     """Further fields of each message."""
     searching: bool = False
     """Whether a gateway is being looked for; then no gateway has received the request that waits."""
-    _line: HttpClient | None = None
+    _client: HttpClient | None = None
 
     async def say(self, text: str) -> AsyncIterator[JsonObject]:
         """Send a message or command; yield the events of the answer."""
@@ -68,9 +68,9 @@ class Talk:
         is none."""
         body, path = encode_line({"text": text}), f"{self._path}/messages"
         if at_once:
-            if self._line is None:
+            if self._client is None:
                 raise NotConnected
-            async with self._line.request("POST", path, body) as reply:
+            async with self._client.request("POST", path, body) as reply:
                 return await whole(reply)
         async with self._sent("POST", path, body) as reply:
             return await whole(reply)
@@ -89,12 +89,12 @@ class Talk:
         """Send a request; to the next gateway if the current one is gone or about to stop."""
         while True:
             async with AsyncExitStack() as stack:
-                line = self._line or await self._gateway()
+                client = self._client or await self._gateway()
                 try:
-                    reply = await stack.enter_async_context(line.request(method, path, body))
+                    reply = await stack.enter_async_context(client.request(method, path, body))
                     await check_taken(reply)
                 except Unreachable as error:
-                    self._line = None
+                    self._client = None
                     if not error.before_sending:
                         raise
                     continue
@@ -105,10 +105,10 @@ class Talk:
         """Find a gateway, and mark the search meanwhile."""
         self.searching = True
         try:
-            self._line = await self.find()
+            self._client = await self.find()
         finally:
             self.searching = False
-        return self._line
+        return self._client
 
     @property
     def _path(self) -> str:
@@ -134,9 +134,9 @@ async def whole(reply: HttpReply) -> JsonObject:
     if reply.status < 400:
         return found
     error = found.get("error")
-    told = error if isinstance(error, dict) else {}
-    message = told.get("message")
+    error_fields = error if isinstance(error, dict) else {}
+    message = error_fields.get("message")
     if reply.status == UNAUTHORIZED:
         # The gateway's own text addresses developers who write requests.
         message = f"the gateway at {reply.address} wants one of its keys: set OSTLER_API_KEY"
-    raise TurnedDown(reply.status, str(message or f"the gateway answers {reply.status}"), str(told.get("code")))
+    raise TurnedDown(reply.status, str(message or f"the gateway answers {reply.status}"), str(error_fields.get("code")))

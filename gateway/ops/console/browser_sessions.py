@@ -28,32 +28,32 @@ class BrowserSession:
 class BrowserSessions:
     """The sign-ins of all browsers."""
 
-    ring: KeySource
+    keys: KeySource
     clock: Callable[[], float]
     token: Callable[[], str]
-    _guests: OrderedDict[bytes, BrowserSession] = field(default_factory=OrderedDict)
+    _sessions: OrderedDict[bytes, BrowserSession] = field(default_factory=OrderedDict)
 
     def admit(self, key: str) -> str | None:
         """Sign in with a key: a new cookie, or None if the key is not valid."""
         known = digest(key)
-        if self.ring.holder(known) is None:
+        if self.keys.holder(known) is None:
             return None
         cookie = self.token()
-        self._guests[digest(cookie)] = BrowserSession(known, self.clock() + HOURS)
-        if len(self._guests) > MOST:
-            self._guests.popitem(last=False)
+        self._sessions[digest(cookie)] = BrowserSession(known, self.clock() + HOURS)
+        if len(self._sessions) > MOST:
+            self._sessions.popitem(last=False)
         return cookie
 
     def caller(self, cookie: str) -> Caller | None:
         """The caller behind a cookie, while the cookie and its key are valid; else None."""
-        guest = self._guests.get(digest(cookie))
-        if guest is None or guest.until <= self.clock():
+        session = self._sessions.get(digest(cookie))
+        if session is None or session.until <= self.clock():
             return None
-        return self.ring.holder(guest.key)
+        return self.keys.holder(session.key)
 
     def leave(self, cookie: str) -> None:
         """Sign out, which invalidates the cookie."""
-        self._guests.pop(digest(cookie), None)
+        self._sessions.pop(digest(cookie), None)
 
 
 def cookie_of(headers: dict[bytes, bytes]) -> str | None:

@@ -37,17 +37,17 @@ LONGEST = 4096
 class SignIn:
     """The `LoginCheck` of `AuthMiddleware`."""
 
-    def __init__(self, guests: BrowserSessions, shell: HtmlPage, clock: Callable[[], float]) -> None:
-        self._guests = guests
-        self._shell = shell
+    def __init__(self, browser_sessions: BrowserSessions, html: HtmlPage, clock: Callable[[], float]) -> None:
+        self._browser_sessions = browser_sessions
+        self._html = html
         self._clock = clock
         self._wrong: OrderedDict[str, CallerLimits] = OrderedDict()
 
-    def guest(self, scope: Scope, headers: dict[bytes, bytes]) -> Caller | None:
+    def caller_of_cookie(self, scope: Scope, headers: dict[bytes, bytes]) -> Caller | None:
         cookie = cookie_of(headers)
         if cookie is None or not (scope["method"] in SAFE or is_from_own_page(scope, headers)):
             return None
-        return self._guests.caller(cookie)
+        return self._browser_sessions.caller(cookie)
 
     def turned_away(self, scope: Scope, error: ApiError) -> ASGIApp:
         if error.status == 401 and scope["path"] == LOGIN and scope["method"] == "POST":
@@ -68,7 +68,7 @@ class SignIn:
             "<p>Everything here needs a key of this gateway. To see and steer the pool it must say "
             "<code>admin = true</code>.</p>"
         )
-        page = self._shell.page("Sign in", form, script=None)
+        page = self._html.page("Sign in", form, script=None)
         return HTMLResponse(page.html, status, page.headers)
 
     async def _sign_in(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,7 +97,7 @@ class SignIn:
             return self._page("/", "Sign in from this page.", 403)
         form = fields(await request.body())
         after = form.get("after", "/")
-        cookie = self._guests.admit(form.get("key", "").strip())
+        cookie = self._browser_sessions.admit(form.get("key", "").strip())
         if cookie is None:
             self._count_wrong(request.scope)
             return self._page(after, "This is no key of this gateway.", 401)

@@ -60,14 +60,14 @@ class Operator:
     """Carries out operators' orders on one pool."""
 
     def __init__(
-        self, pool: TransportPool, models: Models, work: Path, outfits: Sequence[ToolSet | None] = (None,)
+        self, pool: TransportPool, models: Models, work: Path, tool_sets: Sequence[ToolSet | None] = (None,)
     ) -> None:
-        """`outfits` are the tool sets of seats to keep ready. For each but the first, one seat is enough."""
+        """`tool_sets` are the tool sets of seats to keep ready. For each but the first, one seat is enough."""
         self._pool = pool
         self._models = models
         self._work = work
-        self._outfits = outfits
-        self._looks: BlockingProbe[str] = BlockingProbe()
+        self._tool_sets = tool_sets
+        self._probe: BlockingProbe[str] = BlockingProbe()
 
     # --- keys ---
 
@@ -77,7 +77,7 @@ class Operator:
         key = self._wanted(await self._located(named))
         if key not in self._keys():
             key = await self._pool.learn(key)
-        for place, tools in enumerate(self._outfits):
+        for place, tools in enumerate(self._tool_sets):
             self._pool.warm(key, tools, seats if place == 0 else min(seats, 1))
         said = f"{key} keeps {seats} seats ready" if seats else f"{key} keeps no more than what it learns"
         return Done("warm", said, str(key))
@@ -141,7 +141,7 @@ class Operator:
         if cwd is None or self._matching(Named(name, cwd)):
             return Named(name, cwd)
         try:
-            return Named(name, await self._looks.find(cwd, partial(one_name, cwd), PATIENCE))
+            return Named(name, await self._probe.find(cwd, partial(one_name, cwd), PATIENCE))
         except ProbeFailed as error:
             raise BadDirectory(cwd, error.why) from error
 

@@ -38,13 +38,13 @@ class Pages:
     """The routes of the pages and of the orders they send."""
 
     def __init__(
-        self, board: StatusView, operator: Operator, shell: HtmlPage, token: str, guests: BrowserSessions
+        self, status_view: StatusView, operator: Operator, html: HtmlPage, token: str, browser_sessions: BrowserSessions
     ) -> None:
-        self._board = board
+        self._status_view = status_view
         self._operator = operator
-        self._shell = shell
+        self._html = html
         self._token = token
-        self._guests = guests
+        self._browser_sessions = browser_sessions
         self._drawn: tuple[JsonObject, bytes] | None = None
         """The last state that was rendered, and its frame, shared by all watchers."""
 
@@ -73,7 +73,7 @@ class Pages:
         """Handle `GET /status/events`: stream the live part of the page."""
         self._require_operator(request)
         try:
-            watch = self._board.watch()
+            watch = self._status_view.watch()
         except ConsoleError as error:
             raise ApiError(error.status, str(error), code=error.code) from error
         return StreamingResponse(self._frames(watch), headers=SSE)
@@ -97,12 +97,12 @@ class Pages:
 
     async def chat(self, _request: Request) -> Response:
         """Handle `GET /chat`: the chat page."""
-        page = self._shell.page("Chat", CHAT, script="chat")
+        page = self._html.page("Chat", CHAT, script="chat")
         return HTMLResponse(page.html, 200, page.headers)
 
     async def logout(self, request: Request) -> Response:
         """Handle `POST /logout`: end the sign-in."""
-        self._guests.leave(request.cookies.get(COOKIE, ""))
+        self._browser_sessions.leave(request.cookies.get(COOKIE, ""))
         answer = RedirectResponse("/", 303)
         answer.delete_cookie(COOKIE)
         return answer
@@ -114,12 +114,12 @@ class Pages:
     # --- parts ---
 
     def _status(self, request: Request, notice: str, status: int) -> Response:
-        body = status_body(self._board.state(), self._token, notice, signed_in=COOKIE in request.cookies)
-        page = self._shell.page("Status", body, script="status")
+        body = status_body(self._status_view.state(), self._token, notice, signed_in=COOKIE in request.cookies)
+        page = self._html.page("Status", body, script="status")
         return HTMLResponse(page.html, status, page.headers)
 
     def _not_for_you(self) -> Response:
-        page = self._shell.page("Status", NOT_FOR_YOU, script=None)
+        page = self._html.page("Status", NOT_FOR_YOU, script=None)
         return HTMLResponse(page.html, 403, page.headers)
 
     def _require_operator(self, request: Request) -> None:

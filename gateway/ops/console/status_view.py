@@ -50,39 +50,39 @@ class StatusSources:
 class StatusView:
     """Builds the state and feeds the watchers."""
 
-    def __init__(self, lookout: StatusSources) -> None:
-        self._lookout = lookout
-        self._born = lookout.clock()
+    def __init__(self, sources: StatusSources) -> None:
+        self._sources = sources
+        self._born = sources.clock()
         self._watchers: WeakSet[Watch] = WeakSet()
         self._seen: tuple[float, JsonObject] | None = None
 
     def state(self) -> JsonObject:
         """The current state. Must run on the event loop."""
-        look = self._lookout
-        snapshot = look.sessions.house.pool.snapshot()
+        sources = self._sources
+        snapshot = sources.sessions.deps.pool.snapshot()
         processes = {int(view.slot): view for view in snapshot.processes}
         core = snapshot.core
-        problems = [excerpt(problem.detail, LONGEST) for problem in look.readiness.problems]
+        problems = [excerpt(problem.detail, LONGEST) for problem in sources.readiness.problems]
         return {
             "object": "pool.state",
-            "time": round(look.wall(), 3),
-            "uptime": round(look.clock() - self._born, 1),
-            "version": look.version,
-            "ready": not problems and not look.sessions.draining,
+            "time": round(sources.wall(), 3),
+            "uptime": round(sources.clock() - self._born, 1),
+            "version": sources.version,
+            "ready": not problems and not sources.sessions.draining,
             "problems": problems,
-            "draining": look.sessions.draining,
-            "running_turns": look.sessions.running,
+            "draining": sources.sessions.draining,
+            "running_turns": sources.sessions.running,
             "enabled": snapshot.enabled,
             "share": snapshot.share,
             "paused": core.paused,
             "census": plain_value(core.census),
             "keys": [key_facts(view, processes) for view in core.keys],
             "spares": [process_facts(slot, processes) for slot in core.spares],
-            "claims": by_warmth(look.readiness.claims),
-            "first_turns": {name: look.turns.first_turns[name] for name in ("all", "at_once")},
-            "outcomes": dict(look.turns.outcomes),
-            "turns": [turn.as_json() for turn in reversed(look.turns.turns)],
-            "failed_turns": [turn.as_failure() for turn in reversed(look.turns.failures)],
+            "claims": by_warmth(sources.readiness.claims),
+            "first_turns": {name: sources.turns.first_turns[name] for name in ("all", "at_once")},
+            "outcomes": dict(sources.turns.outcomes),
+            "turns": [turn.as_json() for turn in reversed(sources.turns.turns)],
+            "failed_turns": [turn.as_failure() for turn in reversed(sources.turns.failures)],
             "failures": [failure_facts(view) for view in snapshot.failures],
         }
 
@@ -101,12 +101,12 @@ class StatusView:
 
     async def states(self) -> AsyncIterator[JsonObject]:
         """Yield the state whenever it changes, until the gateway has drained."""
-        last, said_at = None, self._lookout.clock()
+        last, said_at = None, self._sources.clock()
         while True:
             state = self._glance()
             steady = without_ages(state)
-            if steady != last or self._lookout.clock() - said_at >= SAY_EVERY:
-                last, said_at = steady, self._lookout.clock()
+            if steady != last or self._sources.clock() - said_at >= SAY_EVERY:
+                last, said_at = steady, self._sources.clock()
                 yield state
             if state["draining"] and not state["running_turns"]:
                 return
@@ -114,7 +114,7 @@ class StatusView:
 
     def _glance(self) -> JsonObject:
         """The state, shared by all watchers: thirty watchers cost as much as one."""
-        now = self._lookout.clock()
+        now = self._sources.clock()
         if self._seen is None or now - self._seen[0] > LOOK_EVERY / 2:
             self._seen = (now, self.state())
         return self._seen[1]
@@ -123,15 +123,15 @@ class StatusView:
 class Watch:
     """One live view of the state. Created by `StatusView.watch`."""
 
-    def __init__(self, board: StatusView) -> None:
-        self._board = board
+    def __init__(self, status_view: StatusView) -> None:
+        self._status_view = status_view
 
     async def __aiter__(self) -> AsyncIterator[JsonObject]:
         try:
-            async for state in self._board.states():
+            async for state in self._status_view.states():
                 yield state
         finally:
-            self._board.leave(self)
+            self._status_view.leave(self)
 
 
 def key_facts(view: KeyView, processes: dict[int, ProcessView]) -> JsonObject:

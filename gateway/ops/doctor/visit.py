@@ -82,7 +82,7 @@ async def examine_agent(
 ) -> AgentReport:
     """Check one agent, then try it if it is installed and has no fault."""
     with tempfile.TemporaryDirectory(prefix="ostler-doctor-") as place:
-        looked = look(blank, provider, pool, Path(place), visit)
+        looked = inspect(blank, provider, pool, Path(place), visit)
         if not (looked.installed and looked.healthy and visit.start):
             return looked
         bench = Bench(
@@ -98,7 +98,7 @@ async def examine_agent(
         return aged(await try_agent(looked, bench))
 
 
-def look(blank: AgentReport, provider: Provider, pool: PoolSettings, folder: Path, visit: Visit) -> AgentReport:
+def inspect(blank: AgentReport, provider: Provider, pool: PoolSettings, folder: Path, visit: Visit) -> AgentReport:
     """Check an agent without starting it."""
     settings = pool.providers.get(provider.name) or ProviderSettings()
     try:

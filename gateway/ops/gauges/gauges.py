@@ -27,7 +27,7 @@ from ostler.gateway.stores.watch import NoStoreWatch, StoreWatch
 from ostler.gateway.turns.reports import NoTurnObserver, TurnObserver
 from ostler.metrics.instruments import Instruments
 from ostler.metrics.loops import Loops
-from ostler.metrics.shelf import MetricRegistry
+from ostler.metrics.registry import MetricRegistry
 from ostler.pool.observer import Counts, Observer
 
 STORE_FAULTS = (StoreBusy, StoreCorrupt, StoreDiskFault, StoreFull, StoreLocked, StoreReadOnly)
@@ -75,15 +75,17 @@ class Gauges:
     @classmethod
     def open(cls, registry: CollectorRegistry, settings: Settings, models: Models) -> Self:
         """Declare every instrument in this registry, and announce the label values that are known in advance."""
-        shelf = MetricRegistry(registry)
+        metric_registry = MetricRegistry(registry)
         for theirs in (ProcessCollector, PlatformCollector, GCCollector):
-            theirs(registry=shelf.others)
-        instruments = Instruments(shelf)
-        shelf.words("provider").announce(models.providers)
+            theirs(registry=metric_registry.others)
+        instruments = Instruments(metric_registry)
+        metric_registry.words("provider").announce(models.providers)
         named = [models.default, *models.aliases.values(), *(warm.model for warm in settings.pool.warm)]
-        shelf.words("model").announce(found[1] for name in named if (found := models.resolve(name)) is not None)
-        shelf.words("place").announce(settings.metrics.places)
-        shelf.words("memory").announce(settings.memory.providers)
+        metric_registry.words("model").announce(
+            found[1] for name in named if (found := models.resolve(name)) is not None
+        )
+        metric_registry.words("place").announce(settings.metrics.places)
+        metric_registry.words("memory").announce(settings.memory.providers)
         # Prometheus sees an increase only from an existing sample. Start at 0, so that the first death raises an alert
         # too.
         for provider in models.providers:
@@ -103,7 +105,7 @@ class Gauges:
     @contextmanager
     def reading(self, census: Callable[..., LevelReader], loops: Loops | None = None) -> Iterator[None]:
         """While the gateway runs: read levels at each scrape, and measure the lag of the event loop."""
-        self.instruments.shelf.before_scrape(census(instruments=self.instruments, gauges=self.pool).refresh)
+        self.instruments.registry.before_scrape(census(instruments=self.instruments, gauges=self.pool).refresh)
         lag = LoopLag(self.instruments.gateway.lag.of(), loops=loops)
         lag.start()
         try:
@@ -113,7 +115,7 @@ class Gauges:
 
     def rows(self) -> list[RouteSpec]:
         """The routes that serve the metrics."""
-        return [Scrape(self.instruments.shelf).row()]
+        return [Scrape(self.instruments.registry).row()]
 
     def around(self, app: ASGIApp) -> ASGIApp:
         """Wrap the application so that its requests are counted."""

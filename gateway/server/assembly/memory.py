@@ -13,7 +13,7 @@ from ostler.gateway.memory.users import Users
 from ostler.gateway.memory.watch import MemoryWatch
 from ostler.gateway.model.ids import Ids
 from ostler.gateway.model.store import Store
-from ostler.gateway.server.assembly.crew import log_death
+from ostler.gateway.server.assembly.log_death import log_death
 from ostler.metrics.loops import Loops
 from ostler.pool.tasks import TaskOwner
 
@@ -31,12 +31,12 @@ async def open_memory(
     """The memory of one gateway; without providers if memory is disabled."""
     settings = loaded.settings.memory
     home = MemoryHome(loaded.data_dir, settings, wall, Ids(secrets.token_bytes).make)
-    crew = TaskOwner(asyncio.get_running_loop(), log_death)
+    tasks = TaskOwner(asyncio.get_running_loop(), log_death)
     providers = load_memory(home, given=given) if settings.enabled else {}
     memories = Memories(providers, Users(store), settings, watch, loops=loops)
-    worker = crew.start(memories.work(), "memory")
+    worker = tasks.start(memories.work(), "memory")
     try:
         yield memories
     finally:
         await memories.close(worker)
-        await crew.disband()
+        await tasks.disband()

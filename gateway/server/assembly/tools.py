@@ -54,20 +54,20 @@ async def open_tool_channel(
         await channel.stop()
 
 
-async def usual_tools(workshop: ToolsetFactory, memory: MemorySettings) -> tuple[ToolSet | None, ...]:
+async def usual_tools(toolsets: ToolsetFactory, memory: MemorySettings) -> tuple[ToolSet | None, ...]:
     """The tool sets that sessions will ask for, with which warm seats must be opened: that of the OpenAI API, and that
     of chat surfaces if it differs."""
-    api = await workshop.usual(remembered=memory.openai_api)
-    face = await workshop.usual(remembered=True)
+    api = await toolsets.usual(remembered=memory.openai_api)
+    face = await toolsets.usual(remembered=True)
     return tuple(ToolSet(tools) if tools else None for tools in ((api,) if face == api else (api, face)))
 
 
 def equipped(
-    wanted: pool_configuration.PoolSettings, outfits: Sequence[ToolSet | None]
+    wanted: pool_configuration.PoolSettings, tool_sets: Sequence[ToolSet | None]
 ) -> pool_configuration.PoolSettings:
     """The pool's settings with these tools for the warm keys: the configured seats for the first tool set, and one
     seat, for the next conversation, for each other."""
-    usual, *others = outfits
+    usual, *others = tool_sets
     warm = [replace(key, tools=usual) for key in wanted.warm]
     warm += [replace(key, tools=tools, seats=1) for tools in others for key in wanted.warm]
     return replace(wanted, warm=tuple(warm))
@@ -83,7 +83,7 @@ def warn_of_strays(sources: Sequence[ToolSource], wanted: Sequence[str]) -> None
 
 
 @asynccontextmanager
-async def open_workshop(
+async def open_toolsets(
     settings: Settings, memories: Memories, loops: Loops | None = None
 ) -> AsyncIterator[ToolsetFactory]:
     """The factory of session tools: our own, those of memory, and those of the configured servers. The servers start in

@@ -50,14 +50,14 @@ from ostler.gateway.turns.erasing import Eraser
 class Console:
     """The state that operators see, and the verbs they use."""
 
-    board: StatusView
+    status_view: StatusView
     operator: Operator
     reload: Callable[[], Awaitable[Reloaded]]
 
 
 def build_app(
     loaded: Loaded,
-    hall: ChatDeps,
+    chat_deps: ChatDeps,
     readiness: Readiness,
     console: Console,
     gauges: Gauges | NoGauges,
@@ -66,56 +66,56 @@ def build_app(
     eraser: Eraser,
 ) -> ASGIApp:
     """Build the application of the listener: API, admin API and pages, behind authentication."""
-    sessions, places = hall.sessions, hall.places
-    settings, store = loaded.settings, sessions.house.store
+    sessions, places = chat_deps.sessions, chat_deps.places
+    settings, store = loaded.settings, sessions.deps.store
     gateway, auth = settings.gateway, settings.auth
     commands = load_commands()
-    slash = Slash(commands, hall) if gateway.commands_on_openai_api else None
+    slash = Slash(commands, chat_deps) if gateway.commands_on_openai_api else None
     prefixes, remembers = Prefixes(gateway.sessions_max), settings.memory.openai_api
-    intake = RequestPreparer(sessions, SessionFinder(sessions), places, prefixes, slash, remembers=remembers)
+    preparer = RequestPreparer(sessions, SessionFinder(sessions), places, prefixes, slash, remembers=remembers)
     feeds = Feeds(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
     repeats = IdempotentAnswers(store)
-    responses = ResponseRoutes(sessions, intake, feeds, repeats, eraser)
+    responses = ResponseRoutes(sessions, preparer, feeds, repeats, eraser)
     rows = table(
         responses,
-        ChatCompletions(sessions, intake, repeats),
-        conversations=ConversationRoutes(store, sessions.house.ids, eraser),
-        sessions=SessionRoutes(ChatFrontend(hall, commands, Admission(hall), KeyedLocks()), repeats),
+        ChatCompletions(sessions, preparer, repeats),
+        conversations=ConversationRoutes(store, sessions.deps.ids, eraser),
+        sessions=SessionRoutes(ChatFrontend(chat_deps, commands, Admission(chat_deps), KeyedLocks()), repeats),
         models=ModelList(places.models, int(time.time())),
         health=HealthRoutes(sessions, lambda: [problem.text for problem in readiness.problems]),
     )
     clock, token = time.monotonic, secrets.token_urlsafe(24)
-    shell, guests = HtmlPage(), BrowserSessions(keys, clock, lambda: secrets.token_urlsafe(32))
-    front = PathDispatch(
+    html, browser_sessions = HtmlPage(), BrowserSessions(keys, clock, lambda: secrets.token_urlsafe(32))
+    dispatch = PathDispatch(
         api=application([*rows, *gauges.rows()], version("ostler")),
         admin=OperatorGuard(
-            application(Admin(console.board, console.operator, console.reload).rows(), version("ostler")), token
+            application(Admin(console.status_view, console.operator, console.reload).rows(), version("ostler")), token
         ),
-        pages=Pages(console.board, console.operator, shell, token, guests).application(),
+        pages=Pages(console.status_view, console.operator, html, token, browser_sessions).application(),
     )
-    door = AuthMiddleware(
-        front,
-        ring=keys,
+    authenticated = AuthMiddleware(
+        dispatch,
+        keys=keys,
         allowed_hosts=auth.allowed_hosts,
         cors_origins=auth.cors_origins,
         body_limit=gateway.body_limit,
         body_timeout=gateway.body_timeout,
         body_values=gateway.body_values,
         clock=clock,
-        entrance=SignIn(guests, shell, clock),
+        login=SignIn(browser_sessions, html, clock),
         scrape_token=settings.metrics.token,
         commanded=gateway.commands_on_openai_api,
         forms=PATHS,
     )
-    ids = sessions.house.ids
-    return Correlated(gauges.around(door), lambda: ids.make("req"))
+    ids = sessions.deps.ids
+    return Correlated(gauges.around(authenticated), lambda: ids.make("req"))
 
 
 def build_admin(loaded: Loaded, console: Console) -> ASGIApp:
     """Build the application of the admin socket: every peer that can open the socket is an operator."""
     return AuthMiddleware(
-        application(Admin(console.board, console.operator, console.reload).rows(), version("ostler")),
-        ring=KeyRing(anyone=Caller("operator", admin=True)),
+        application(Admin(console.status_view, console.operator, console.reload).rows(), version("ostler")),
+        keys=KeyRing(anyone=Caller("operator", admin=True)),
         allowed_hosts=(),
         cors_origins=(),
         body_limit=loaded.settings.gateway.body_limit,

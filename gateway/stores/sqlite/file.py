@@ -85,9 +85,9 @@ class StoreFile:
         in the file."""
         self._writer.empty_log()
 
-    def read(self, look: Callable[[Connection], T]) -> Awaitable[T]:
-        """Run `look` on a read-only connection, in a reader's thread."""
-        return self._readers.run(look)
+    def read(self, work: Callable[[Connection], T]) -> Awaitable[T]:
+        """Run `work` on a read-only connection, in a reader's thread."""
+        return self._readers.run(work)
 
     def close(self) -> None:
         """Complete the queued writes, then end. Blocks."""

@@ -40,13 +40,13 @@ class Readers:
         self._closed = False
         self._idle: SimpleQueue[Connection] = SimpleQueue()
         watched = Loops() if loops is None else loops
-        self._desks: SimpleQueue[Loop] = SimpleQueue()
+        self._watches: SimpleQueue[Loop] = SimpleQueue()
         """One loop watch per thread. A thread takes one for each read, so one is always free."""
         self._all = [
             watched.add(f"reader {number} of the store", patience=STUCK_AFTER) for number in range(1, READERS + 1)
         ]
-        for desk in self._all:
-            self._desks.put(desk)
+        for watch in self._all:
+            self._watches.put(watch)
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ostler-store-reader")
 
     async def run(self, read: Read[T]) -> T:
@@ -54,7 +54,7 @@ class Readers:
         fault."""
         if self._closed:
             raise StoreClosed(self._path)
-        if all(desk.stuck_for is not None for desk in self._all):
+        if all(watch.stuck_for is not None for watch in self._all):
             raise StoreDiskFault(self._path, f"the disk has not answered for {STUCK_AFTER:g} s")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, self._read_watched, read)
@@ -62,12 +62,12 @@ class Readers:
             raise told_by_disk(error, self._path) from error
 
     def _read_watched(self, read: Read[T]) -> T:
-        desk = self._desks.get()
+        watch = self._watches.get()
         try:
-            with desk.busy():
+            with watch.busy():
                 return self._read(read)
         finally:
-            self._desks.put(desk)
+            self._watches.put(watch)
 
     def _read(self, read: Read[T]) -> T:
         db: Connection | None = None
@@ -101,7 +101,7 @@ class Readers:
         """Complete the running reads, then end. Blocks."""
         self._closed = True
         self._threads.shutdown()
-        for desk in self._all:
-            desk.stopped()
+        for watch in self._all:
+            watch.stopped()
         while not self._idle.empty():
             self._idle.get_nowait().close()

@@ -129,9 +129,9 @@ class Writer:
         self._most_waiting = most_waiting
         self._inbox: SimpleQueue[WriteJob[Any] | Nothing | None] = SimpleQueue()
         # Makes "check `_closed`, then enqueue" atomic: a job enqueued after `close` would never be served.
-        self._gate = threading.Lock()
+        self._mutex = threading.Lock()
         self._closed = False
-        self._ending = False
+        self._closing = False
         self._db: Connection | None = None
         self._log_pages = 0
         self._empties_log = False
@@ -156,7 +156,7 @@ class Writer:
             raise StoreDiskFault(self._path, f"the disk has not answered for {seconds:.0f} s")
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
-        with self._gate:
+        with self._mutex:
             if self._loop.dead:
                 raise StoreFault(self._path, WRITER_GONE)
             if self._closed:
@@ -167,13 +167,13 @@ class Writer:
     def empty_log(self) -> None:
         """Ask the thread to checkpoint the whole log and truncate it; the thread retries while readers prevent it."""
         self._empties_log = True
-        with self._gate:
+        with self._mutex:
             if not self._closed:
                 self._inbox.put(NOTHING)
 
     def close(self) -> None:
         """Complete the queued jobs, then end. Blocks until the thread has ended."""
-        with self._gate:
+        with self._mutex:
             if not self._closed:
                 self._closed = True
                 self._inbox.put(None)
@@ -182,12 +182,12 @@ class Writer:
     def _run(self) -> None:
         try:
             with self._loop.running():
-                while not self._ending:
+                while not self._closing:
                     first = self._next()
                     with self._loop.round():
                         if isinstance(first, WriteJob):
                             self._serve(self._take(first))
-                        elif self._loop.failures and not self._ending:
+                        elif self._loop.failures and not self._closing:
                             self._probe()
                         self._fold()
         finally:
@@ -201,12 +201,12 @@ class Writer:
             first = self._inbox.get(timeout=PROBE_EVERY if self._loop.failures or self._empties_log else None)
         except Empty:
             return NOTHING
-        self._ending = first is None
+        self._closing = first is None
         return first
 
     def _answer_the_rest(self) -> None:
         """Fail the jobs still queued when the thread ends. There are none unless a bug ended it."""
-        with self._gate:
+        with self._mutex:
             self._closed = True
         rest = []
         while not self._inbox.empty():
@@ -222,7 +222,7 @@ class Writer:
             except Empty:
                 break
             if job is None:
-                self._ending = True
+                self._closing = True
                 break
             if isinstance(job, WriteJob):
                 group.append(job)

@@ -122,7 +122,7 @@ class AcpCodec:
     def open(self, order: SeatOrder) -> AgentCall:
         return AgentCall("session/new", self._placed(order))
 
-    def unearth(self, session_id: str) -> Sequence[AgentCall]:  # noqa: ARG002 (other dialects need it)
+    def unarchive(self, session_id: str) -> Sequence[AgentCall]:  # noqa: ARG002 (other dialects need it)
         return ()
 
     def load(self, session_id: str, order: SeatOrder) -> AgentCall:
@@ -140,7 +140,7 @@ class AcpCodec:
     def recent_turns(self, session_id: str, turns: int) -> Sequence[AgentCall]:  # noqa: ARG002 (other dialects need it)
         return ()
 
-    def recited(self, result: Any) -> Sequence[AgentEvent]:  # noqa: ARG002 (other dialects need it)
+    def replayed_events(self, result: Any) -> Sequence[AgentEvent]:  # noqa: ARG002 (other dialects need it)
         return ()
 
     def set_mode(self, session_id: str, mode: str) -> Sequence[AgentCall]:

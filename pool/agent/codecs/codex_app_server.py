@@ -134,7 +134,7 @@ class CodexCodec:
             params["dynamicTools"] = [_tool(definition) for definition in order.ticket.definitions]
         return AgentCall("thread/start", params)
 
-    def unearth(self, session_id: str) -> Sequence[AgentCall]:
+    def unarchive(self, session_id: str) -> Sequence[AgentCall]:
         # Closing a session archives its thread, and an archived thread cannot be resumed.
         return (AgentCall("thread/unarchive", {"threadId": session_id}),)
 
@@ -156,7 +156,7 @@ class CodexCodec:
         newest = {"limit": turns, "sortDirection": "desc", "itemsView": "full"}
         return (AgentCall("thread/turns/list", {"threadId": session_id, **newest}),)
 
-    def recited(self, result: Any) -> Sequence[AgentEvent]:
+    def replayed_events(self, result: Any) -> Sequence[AgentEvent]:
         try:
             items = [item for turn in reversed(result["data"]) for item in turn["items"]]
         except (KeyError, TypeError) as error:

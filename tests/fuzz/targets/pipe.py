@@ -31,7 +31,7 @@ def bound() -> SessionBinding:
         toolboxes=boxes,
         runner=Runner(deadline=1, clock=lambda: 0.0, stats=stats),
         stats=stats,
-        doors=Channels(None, AcpChannel),
+        channels=Channels(None, AcpChannel),
         on_revoked=lambda _binding: None,
         on_dismissed=lambda _binding: None,
     )

@@ -75,8 +75,8 @@ async def test_h05_a_session_that_only_its_mirror_remembers_is_brought_back(tmp_
     for file in folder.glob(f"{DATABASE}*"):
         file.unlink()
     async with serving(folder) as served:
-        hall = ChatDeps(served.gateway.sessions, PLACES, policies_of(ResetSettings(), {}))
-        conversation = await Admission(hall).look(checked_key("new"), Caller())
+        chat_deps = ChatDeps(served.gateway.sessions, PLACES, policies_of(ResetSettings(), {}))
+        conversation = await Admission(chat_deps).find(checked_key("new"), Caller())
         assert await conversation.rescued("sess_never") is None
         found = await conversation.rescued(p)
         assert found is not None
@@ -84,7 +84,7 @@ async def test_h05_a_session_that_only_its_mirror_remembers_is_brought_back(tmp_
         await conversation.switch_to(p, SwitchReason.RESUME)
         assert await Chat(served, "new").text("!recall") == "apple"
         assert await conversation.rescued(p) is None
-        foreign = await Admission(hall).look(checked_key("new", "ann"), Caller("ann"))
+        foreign = await Admission(chat_deps).find(checked_key("new", "ann"), Caller("ann"))
         assert await foreign.rescued(p) is None
 
 
@@ -125,7 +125,7 @@ async def test_h07_a_rewrite_shortens_the_file_and_the_next_turn_goes_on_from_th
         p = (await chat.said("undone"))["session_id"]
         await grown(served, p, 4)
         await store.deactivate_from(p, (await store.history(p))[2].id)
-        await served.gateway.sessions.house.mirrors.rewrite(p)
+        await served.gateway.sessions.deps.mirrors.rewrite(p)
         assert mirrored(served.folder, p) == ["kept", "echo: kept"]
         assert await chat.text("!recall") == "kept"
         await grown(served, p, 4)

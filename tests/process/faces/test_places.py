@@ -76,7 +76,7 @@ async def test_d10_a_reset_is_done_whatever_becomes_of_the_telling(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ears = Ears()
-    async with serving(tmp_path / "data", witness=ears) as served:
+    async with serving(tmp_path / "data", observer=ears) as served:
         chat = Chat(served)
         p = (await chat.said("one"))["session_id"]
         q = (await chat.said("/reset"))["session_id"]

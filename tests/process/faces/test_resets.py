@@ -118,7 +118,7 @@ async def test_a19_b18_a_running_turn_is_not_cut_and_counts_as_activity(tmp_path
 
 async def test_b18_b21_an_idle_session_is_finalised_once_and_never_comes_back(tmp_path: Path) -> None:
     wall, ears = Wall(), Ears()
-    async with serving(tmp_path / "data", wall=wall, witness=ears, **IDLE) as served:
+    async with serving(tmp_path / "data", wall=wall, observer=ears, **IDLE) as served:
         chat = Chat(served)
         p = (await chat.said("one"))["session_id"]
         wall.now += HALF_HOUR + 1
@@ -142,7 +142,7 @@ async def test_b18_b21_an_idle_session_is_finalised_once_and_never_comes_back(tm
 
 async def test_b14_a_reset_by_a_message_tells_the_whole_transcript_before_the_switch(tmp_path: Path) -> None:
     wall, ears = Wall(), Ears()
-    async with serving(tmp_path / "data", wall=wall, witness=ears, **IDLE) as served:
+    async with serving(tmp_path / "data", wall=wall, observer=ears, **IDLE) as served:
         chat = Chat(served)
         p = (await chat.said("one"))["session_id"]
         session = served.gateway.sessions.find(p)
@@ -157,7 +157,7 @@ async def test_b14_a_reset_by_a_message_tells_the_whole_transcript_before_the_sw
 
 async def test_a19_what_was_used_during_a_pass_is_not_over(tmp_path: Path) -> None:
     wall, ears = Wall(), Ears()
-    async with serving(tmp_path / "data", wall=wall, witness=ears, **IDLE) as served:
+    async with serving(tmp_path / "data", wall=wall, observer=ears, **IDLE) as served:
         p, q = [(await Chat(served, key).said("one"))["session_id"] for key in "ab"]
         wall.now += HALF_HOUR + 1
 
@@ -166,9 +166,9 @@ async def test_a19_what_was_used_during_a_pass_is_not_over(tmp_path: Path) -> No
             await served.gateway.store.append(q, [NewMessage("user", [], "two")])
 
         sessions = served.gateway.sessions
-        house = replace(sessions.house, store=Late(served.gateway.store, used))
+        deps = replace(sessions.deps, store=Late(served.gateway.store, used))
         policies = policies_of(ResetSettings(mode="idle", idle=HALF_HOUR), {"TZ": "UTC"})
-        expiry = Expiry(SimpleNamespace(house=house, find=sessions.find), policies, 60)
+        expiry = Expiry(SimpleNamespace(deps=deps, find=sessions.find), policies, 60)
         assert await expiry.check() == 1
         assert ears.about("end") == [("end", p)]
         assert (ended(served, p), ended(served, q)) == ("idle", None)
@@ -188,18 +188,18 @@ async def test_a15_a_session_that_was_gone_back_to_is_in_use(tmp_path: Path) -> 
 
 async def test_b19_the_mark_survives_a_restart(tmp_path: Path) -> None:
     wall, ears = Wall(), Ears()
-    async with serving(tmp_path / "data", wall=wall, witness=ears, **IDLE) as served:
+    async with serving(tmp_path / "data", wall=wall, observer=ears, **IDLE) as served:
         await Chat(served).said("one")
         wall.now += HALF_HOUR + 1
         assert await served.gateway.expiry.check() == 1
-    async with serving(tmp_path / "data", wall=wall, witness=ears, **IDLE) as served:
+    async with serving(tmp_path / "data", wall=wall, observer=ears, **IDLE) as served:
         assert await served.gateway.expiry.check() == 0
         assert len(ears.about("end")) == 1
 
 
 async def test_b18_the_timer_finds_it_by_itself(tmp_path: Path) -> None:
     wall, ears = Wall(), Ears()
-    async with serving(tmp_path / "data", wall=wall, witness=ears, resets__check_every=0.05, **IDLE) as served:
+    async with serving(tmp_path / "data", wall=wall, observer=ears, resets__check_every=0.05, **IDLE) as served:
         await Chat(served).said("one")
         wall.now += HALF_HOUR + 1
         await eventually(lambda: bool(ears.about("end")), "the pass of the timer")
@@ -224,7 +224,7 @@ async def test_b22_one_that_cannot_be_finalised_costs_the_others_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     wall, ears = Wall(), Ears()
-    async with serving(tmp_path / "data", wall=wall, witness=ears, **IDLE) as served:
+    async with serving(tmp_path / "data", wall=wall, observer=ears, **IDLE) as served:
         ids = [(await Chat(served, key).said("one"))["session_id"] for key in "abc"]
         ears.deaf_to.add(ids[0])
         wall.now += HALF_HOUR + 1
@@ -262,7 +262,7 @@ class Late:
 
 async def test_a19_a_message_that_comes_while_its_session_is_being_ended_was_first(tmp_path: Path) -> None:
     wall, ears = Wall(), Ears()
-    async with serving(tmp_path / "data", wall=wall, witness=ears, **IDLE) as served:
+    async with serving(tmp_path / "data", wall=wall, observer=ears, **IDLE) as served:
         chat, sessions = Chat(served), served.gateway.sessions
         p = (await chat.said("one"))["session_id"]
         session = sessions.find(p)
@@ -273,11 +273,11 @@ async def test_a19_a_message_that_comes_while_its_session_is_being_ended_was_fir
             coming.append(asyncio.create_task(chat.said("two\n!sleep 0.3")))
             await eventually(lambda: session.busy, "the turn runs")
 
-        house = replace(sessions.house, store=Late(served.gateway.store, message))
+        deps = replace(sessions.deps, store=Late(served.gateway.store, message))
         zone = {"TZ": "UTC"}
         policies = policies_of(ResetSettings(mode="idle", idle=HALF_HOUR / 2), zone)
         wall.now += HALF_HOUR - 1
-        expiry = Expiry(SimpleNamespace(house=house, find=sessions.find), policies, 60)
+        expiry = Expiry(SimpleNamespace(deps=deps, find=sessions.find), policies, 60)
         assert await expiry.check() == 0
         assert (await coming[0])["session_id"] == p
         assert (ended(served, p), ears.about("end")) == (None, [])

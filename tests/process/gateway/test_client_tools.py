@@ -163,8 +163,8 @@ async def test_a_function_without_a_description_is_given_one(served: Served) -> 
     await served.say("!tools", tools=TOOLS[:1], conversation="x")
     session = served.gateway.sessions.find(served.rows("select id from sessions")[0][0])
     assert session is not None
-    assert session.seating.seat is not None
-    (tool,) = session.seating.seat.tools
+    assert session.seat_manager.seat is not None
+    (tool,) = session.seat_manager.seat.tools
     assert tool["description"] == "The client's function get_weather."
 
 
@@ -177,7 +177,7 @@ async def test_calls_that_no_client_ever_answered_are_closed_also_those_of_an_ea
         assert served.rows(states) == [("waiting",)]
     async with serving(tmp_path / "data", wall=wall) as served:
         assert served.rows(states) == [("waiting",)]
-        wall.now += served.gateway.sessions.house.settings.client_tool_deadline + 1
+        wall.now += served.gateway.sessions.deps.settings.client_tool_deadline + 1
         await served.gateway.expiry.check()
         assert served.rows(states) == [("expired",)]
         assert await served.say("go on", conversation="x") == "echo: go on"

@@ -217,7 +217,7 @@ async def test_a_fault_of_ours_at_the_end_of_a_turn_is_told_and_the_next_one_run
     assert isinstance(good, SqliteStore)
     faulty = Faulty.__new__(Faulty)
     faulty.__dict__.update(good.__dict__)
-    sessions.house = replace(sessions.house, store=faulty)
+    sessions.deps = replace(sessions.deps, store=faulty)
     asking = [asyncio.create_task(served.ask("hello", conversation="x")) for _ in range(2)]
     for task in asking:
         failed = await soon(task, "an end, whatever happens")
@@ -237,9 +237,9 @@ async def test_whoever_fails_to_hear_of_an_end_keeps_no_client_waiting(tmp_path:
             raise ZeroDivisionError
 
     witness, observer = Deaf(), Deaf()
-    async with serving(tmp_path / "data", witness=witness) as served:
+    async with serving(tmp_path / "data", observer=witness) as served:
         sessions, chat = served.gateway.sessions, Chat(served)
-        sessions.house = replace(sessions.house, turns=TurnObservers(observer, sessions.house.turns))
+        sessions.deps = replace(sessions.deps, turns=TurnObservers(observer, sessions.deps.turns))
         for word in ("one", "two"):
             assert (await soon(chat.said(word), "an answer, whatever happens"))["text"] == f"echo: {word}"
         assert (witness.raised, observer.raised) == (2, 2)
@@ -258,7 +258,7 @@ async def test_an_end_that_cannot_be_reported_is_stored_and_told_and_frees_its_k
     body = {"model": "demo", "input": "hello", "stream": stream}
     async with serving(tmp_path / "data") as served:
         sessions = served.gateway.sessions
-        sessions.house = replace(sessions.house, turns=Deaf())
+        sessions.deps = replace(sessions.deps, turns=Deaf())
         for _ in range(2):
             asking = served.http.post("/v1/responses", json=body, headers={"idempotency-key": "k"})
             answer = await soon(asking, "an answer, whatever happens")
@@ -281,10 +281,10 @@ async def test_sessions_that_are_only_remembered_are_bounded_the_oldest_first(tm
 async def test_a_seat_that_is_given_back_leaves_nothing_behind(tmp_path: Path) -> None:
     async with serving(tmp_path / "data", gateway__seats_max=2, gateway__sessions_max=4) as served:
         sessions = served.gateway.sessions
-        others = len(sessions.house.crew)
+        others = len(sessions.deps.tasks)
         for number in range(12):
             await served.say(f"word {number}")
-        await eventually(lambda: len(sessions.house.crew) == others + 2, "only the seats in use are watched")
+        await eventually(lambda: len(sessions.deps.tasks) == others + 2, "only the seats in use are watched")
         assert len(sessions) == 4
         assert served.gateway.pool.snapshot().core.census.leased == 2
 

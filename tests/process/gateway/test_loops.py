@@ -102,9 +102,9 @@ async def test_n17_the_search_for_sessions_that_are_over_outlives_an_error_of_an
             passes.put_nowait(0)
             raise KeyError("nobody foresaw this")
 
-    house = SimpleNamespace(store=Store(), wall=lambda: 0.0, witness=None)
+    deps = SimpleNamespace(store=Store(), wall=lambda: 0.0, witness=None)
     loops = Loops()
-    expiry = Expiry(SimpleNamespace(house=house, find=lambda _: None), SimpleNamespace(), 0.0, loops)  # type: ignore[arg-type]  # as much of it as a pass needs
+    expiry = Expiry(SimpleNamespace(deps=deps, find=lambda _: None), SimpleNamespace(), 0.0, loops)  # type: ignore[arg-type]  # as much of it as a pass needs
     running = asyncio.ensure_future(expiry.run())
     async with within(300, "it is to go on"):
         for _ in range(3):

@@ -112,7 +112,7 @@ async def test_n16_tools_that_are_revoked_before_their_agent_is_missed_cost_the_
         first = await served.ask(INFO, conversation="x")
         session = served.gateway.sessions.find(first.headers[SESSION])
         assert session is not None
-        seat = session.seating.seat
+        seat = session.seat_manager.seat
         assert seat is not None
         assert isinstance(seat.lease.ticket, SessionBinding)
         seat.lease.ticket.revoke()

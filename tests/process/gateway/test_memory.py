@@ -85,7 +85,7 @@ async def test_b10_the_first_turn_after_a_switch_is_the_new_sessions(tmp_path: P
         old = (await served.ask("old", conversation="p")).headers[SESSION]
         await prov.until_in("sync_turn")
         new = (await served.ask("first", conversation="q")).headers[SESSION]
-        witness = served.gateway.sessions.house.observer
+        witness = served.gateway.sessions.deps.observer
         witness.session_switched(new, parent_id=old, reason=SwitchReason.RESUME)
         asked = asyncio.create_task(served.ask("second", conversation="q"))
         gate.set()

@@ -165,6 +165,6 @@ async def test_a_session_lets_go_of_its_tools_although_its_crew_is_gone(tmp_path
         answer = await served.ask("hello")
         session = served.gateway.sessions.find(answer.headers[SESSION])
         assert session is not None
-        await served.gateway.sessions.house.crew.disband()
+        await served.gateway.sessions.deps.tasks.disband()
         session.let_go()
-        assert session.seating.seat is None
+        assert session.seat_manager.seat is None

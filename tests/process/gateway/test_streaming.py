@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from ostler.gateway.http.fast_path import CYCLE, road_in
+from ostler.gateway.http.fast_path import CYCLE, fast_path_of
 from ostler.gateway.http.feed import Feed
 from ostler.gateway.http.frames import frames_of
 from ostler.gateway.http.protocol import JsonHttp
@@ -180,8 +180,8 @@ async def test_a_connection_that_is_reset_is_kept_for_nobody() -> None:
 
 
 async def test_without_a_server_of_ours_there_is_no_road() -> None:
-    assert road_in({"type": "http"}) is None
-    assert road_in({"type": "http", "extensions": {"http.response.push": {}}}) is None
+    assert fast_path_of({"type": "http"}) is None
+    assert fast_path_of({"type": "http", "extensions": {"http.response.push": {}}}) is None
 
 
 async def test_a_connection_outlasts_what_clients_and_balancers_keep_of_theirs() -> None:

@@ -105,7 +105,7 @@ async def test_w12_what_a_hook_and_a_prefetch_bring_after_a_rotation_stays_with_
     gates = [prov.wait_in("sync_turn"), prov.wait_in("prefetch")]
     gates[1].set()
     async with serving(tmp_path / "data", memory={"prov": making(prov)}, memory__prefetch=60) as served:
-        chat, (lane,) = Chat(served), served.gateway.memories._lanes
+        chat, (worker,) = Chat(served), served.gateway.memories._workers
         p = (await chat.said("zero"))["session_id"]
         await prov.until_in("sync_turn")
         gates[1] = prov.wait_in("prefetch")
@@ -119,7 +119,7 @@ async def test_w12_what_a_hook_and_a_prefetch_bring_after_a_rotation_stays_with_
         await soon(chat.said("first"), "a turn while the prefetch of the old session has not come back")
         for gate in gates:
             gate.set()
-        await eventually(lambda: lane._readers.abandoned == 0, "the late prefetch comes back")
+        await eventually(lambda: worker._readers.abandoned == 0, "the late prefetch comes back")
         await chat.said("second")
         await heard(prov, "queue_prefetch", times=3)
     zero, first, second = served.prompts()

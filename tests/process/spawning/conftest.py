@@ -17,7 +17,7 @@ def pytest_asyncio_loop_factories(
 
 
 @pytest.fixture
-async def keeper(tmp_path: Path) -> AsyncIterator[ProcessSupervisor]:
+async def supervisor(tmp_path: Path) -> AsyncIterator[ProcessSupervisor]:
     opened = await ProcessSupervisor.open(tmp_path / "run", "test")
     yield opened
     await opened.aclose()

@@ -14,10 +14,10 @@ from tests.support.processes import ESCAPES, LEAVES_A_STRANGER, Recorder, alive,
 @pytest.mark.parametrize("escape", ESCAPES)
 @pytest.mark.parametrize("end", ["stop", "kill", "died", "closed"])
 async def test_w30a_w30b_w30c_no_descendant_outlives_its_agent(
-    escape: str, end: str, tmp_path: Path, keeper: ProcessSupervisor
+    escape: str, end: str, tmp_path: Path, supervisor: ProcessSupervisor
 ) -> None:
     listener = Recorder()
-    process = await AgentProcess.start(python(ESCAPES[escape], tmp_path), listener, keeper=keeper)
+    process = await AgentProcess.start(python(ESCAPES[escape], tmp_path), listener, supervisor=supervisor)
     left = identify(int(await listener.line()))
     match end:
         case "kill":
@@ -26,33 +26,33 @@ async def test_w30a_w30b_w30c_no_descendant_outlives_its_agent(
             os.kill(process.pid, signal.SIGKILL)
             await listener.exited()  # dead before anyone looked: descent says nothing any more
         case "closed":
-            await keeper.aclose()
+            await supervisor.aclose()
         case _:
             pass
     ended = await process.stop()
     assert not alive(left)
     assert not alive(process.identity)
     assert listener.exits == [ended]
-    assert marked(keeper.run.mark) == []
-    assert not keeper.folder.exists() or list(keeper.folder.iterdir()) == []
+    assert marked(supervisor.run.mark) == []
+    assert not supervisor.folder.exists() or list(supervisor.folder.iterdir()) == []
 
 
 async def test_w30a_w30b_w30c_whom_an_agent_left_without_any_bond_but_its_pipes_goes_with_it(
-    tmp_path: Path, keeper: ProcessSupervisor
+    tmp_path: Path, supervisor: ProcessSupervisor
 ) -> None:
     """It has its own session, no marker, and no parent since its agent came to its end."""
     listener = Recorder()
-    process = await AgentProcess.start(python(LEAVES_A_STRANGER, tmp_path), listener, keeper=keeper)
+    process = await AgentProcess.start(python(LEAVES_A_STRANGER, tmp_path), listener, supervisor=supervisor)
     ended = await listener.exited()
     left = identify(int((tmp_path / "stranger").read_text()))
     assert await process.stop() == ended
     assert not alive(left)
-    assert list(keeper.folder.iterdir()) == []
+    assert list(supervisor.folder.iterdir()) == []
 
 
-async def test_e13_twenty_ends_at_once_share_their_looks(tmp_path: Path, keeper: ProcessSupervisor) -> None:
+async def test_e13_twenty_ends_at_once_share_their_looks(tmp_path: Path, supervisor: ProcessSupervisor) -> None:
     listeners = [Recorder() for _ in range(20)]
-    starts = (AgentProcess.start(python(ESCAPES["bare"], tmp_path), one, keeper=keeper) for one in listeners)
+    starts = (AgentProcess.start(python(ESCAPES["bare"], tmp_path), one, supervisor=supervisor) for one in listeners)
     processes = await asyncio.gather(*starts)
     left = [identify(int(await listener.line())) for listener in listeners]
     await asyncio.gather(*(process.stop() for process in processes))

@@ -45,14 +45,14 @@ async def test_w30d_without_a_reaper_the_next_start_settles_the_ledger(tmp_path:
         os.kill(gateway.reaper.pid, signal.SIGKILL)
         gateway.kill()
         assert all(map(alive, gateway.agents))
-        keeper = await ProcessSupervisor.open(gateway.runtime_dir, "next")
+        supervisor = await ProcessSupervisor.open(gateway.runtime_dir, "next")
         try:
             assert not any(map(alive, gateway.agents))
             assert marked(gateway.mark) == []
-            assert keeper.reaped >= len(gateway.agents)
-            assert [folder.name for folder in spawns_folder(gateway.runtime_dir).iterdir()] == [keeper.run.name]
+            assert supervisor.reaped >= len(gateway.agents)
+            assert [folder.name for folder in spawns_folder(gateway.runtime_dir).iterdir()] == [supervisor.run.name]
         finally:
-            await keeper.aclose()
+            await supervisor.aclose()
 
 
 async def test_a_killed_reaper_is_replaced_and_told_everything(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ async def test_a_killed_reaper_is_replaced_and_told_everything(tmp_path: Path) -
 
 async def test_w32_a_live_gateway_is_left_alone(tmp_path: Path) -> None:
     with stand_in(tmp_path / "run") as gateway:
-        keeper = await ProcessSupervisor.open(gateway.runtime_dir, "next")
-        await keeper.aclose()
+        supervisor = await ProcessSupervisor.open(gateway.runtime_dir, "next")
+        await supervisor.aclose()
         assert all(map(alive, gateway.agents))
 
 
@@ -82,10 +82,10 @@ async def test_w32_a_recycled_pid_is_left_alone(tmp_path: Path) -> None:
     folder = spawns_folder(runtime_dir) / dead.name
     folder.mkdir()
     (folder / "1").write_text(f'{{"label": "x"}}\n{{"pid": {identity.pid}, "start": {identity.start - 1}}}\n')
-    keeper = await ProcessSupervisor.open(runtime_dir, "next")
+    supervisor = await ProcessSupervisor.open(runtime_dir, "next")
     assert alive(identity)
     assert not folder.exists()
-    await keeper.aclose()
+    await supervisor.aclose()
     stranger.kill()
     await stranger.wait()
 
@@ -99,11 +99,11 @@ async def test_e15_w30d_whom_an_agent_left_in_a_torn_start_is_known_by_its_pipes
 async def test_w30d_without_a_reaper_the_next_start_knows_them_by_the_recorded_pipes(tmp_path: Path) -> None:
     stranger = left_by_a_torn_start(tmp_path / "run", "alone")
     assert alive(stranger)
-    keeper = await ProcessSupervisor.open(tmp_path / "run", "next")
+    supervisor = await ProcessSupervisor.open(tmp_path / "run", "next")
     try:
         assert not alive(stranger)
     finally:
-        await keeper.aclose()
+        await supervisor.aclose()
 
 
 async def test_w30d_the_next_start_waits_for_the_last_reaper(tmp_path: Path) -> None:
@@ -115,11 +115,11 @@ async def test_w30d_the_next_start_waits_for_the_last_reaper(tmp_path: Path) -> 
         await gone(gateway.agents)
         assert not (await asyncio.wait({opening}, timeout=0.5))[0]
         os.kill(gateway.reaper.pid, signal.SIGCONT)
-        keeper = await opening
+        supervisor = await opening
         try:
             assert not alive(gateway.reaper)
         finally:
-            await keeper.aclose()
+            await supervisor.aclose()
 
 
 def left_by_a_torn_start(runtime_dir: Path, how: str) -> ProcessIdentity:

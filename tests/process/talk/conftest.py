@@ -25,7 +25,7 @@ async def served(tmp_path_factory: pytest.TempPathFactory, heard: Heard) -> Asyn
         "providers__acp__command": command_line(["--boot-delay", "60"]),
         "providers__acp__approval": "ask",
     }
-    async with serving(tmp_path_factory.mktemp("talk") / "data", witness=heard, **others) as gateway:
+    async with serving(tmp_path_factory.mktemp("talk") / "data", observer=heard, **others) as gateway:
         yield gateway
 
 

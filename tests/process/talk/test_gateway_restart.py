@@ -115,9 +115,9 @@ async def test_n47_a_script_waits_no_longer_than_its_patience(tmp_path: Path) ->
     told: list[str] = []
     with command(tmp_path) as gateway:
         where = GatewayOptions(gateway.base, data_dir=str(tmp_path / "data"), patience=0.5)
-        async with GatewayLocator.opened(where, environment(tmp_path, {}), told.append) as house:
-            assert (await house.find()).address == gateway.base
+        async with GatewayLocator.opened(where, environment(tmp_path, {}), told.append) as locator:
+            assert (await locator.find()).address == gateway.base
             await asyncio.to_thread(gateway.end, signal.SIGKILL)
             with pytest.raises(Unreachable, match="did not come back"):
-                await soon(house.find(), "the end of the patience")
+                await soon(locator.find(), "the end of the patience")
     assert len(told) == 1

@@ -122,11 +122,11 @@ async def test_h19_a_database_that_cannot_be_read_costs_a_message_only(tmp_path:
         await chat.said("/title Title")
         await chat.said("/new")
         session = await talked(chat, "p1")
-        sound = sessions.house
-        sessions.house = replace(sound, store=cast("Store", Unreadable(sound.store)))
+        sound = sessions.deps
+        sessions.deps = replace(sound, store=cast("Store", Unreadable(sound.store)))
         refused = await chat.send(typed)
         assert (refused.status_code, "disk I/O error" in refused.json()["error"]["message"]) == (503, True)
-        sessions.house = sound
+        sessions.deps = sound
         assert (await served.http.get("/healthz")).status_code == 200
         assert chat.routed() == session
         assert ended(served, session) is None

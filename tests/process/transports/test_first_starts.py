@@ -80,7 +80,7 @@ async def test_the_next_one_is_let_in_when_the_one_that_failed_is_gone(stable: S
 
     gate = Watched(used=False)
     with pytest.raises(AgentStartFailed):
-        await Transport.start(plan, keeper=stable.keeper, commons=Watching())
+        await Transport.start(plan, supervisor=stable.supervisor, per_home=Watching())
     assert there == [False]
 
 

@@ -55,7 +55,7 @@ async def test_m01_opens_on_one_home_are_as_parallel_as_declared(stable: Stable,
 async def test_m01_two_processes_of_one_home_share_the_gate(stable: Stable) -> None:
     provider = dataclasses.replace(SCRIPTED, parallel_opens=1)
     first, second = [await stable.scripted(COUNTS_OPENS, provider=provider) for _ in range(2)]
-    gate = stable.commons.opens(provider, str(stable.folder))
+    gate = stable.per_home.opens(provider, str(stable.folder))
     async with gate:
         opens = [asyncio.create_task(each.open(stable.order())) for each in (first, second)]
         await eventually(lambda: gate.waiting >= 2)
@@ -210,8 +210,8 @@ async def test_w03a_of_two_loads_at_once_on_one_process_one_is_refused(stable: S
 class BlindKeeper(ProcessSupervisor):
     """Cannot look at who is left."""
 
-    async def end(self, family: ProcessTree, *, grace: float, bound: float, closely: bool = False) -> list[Stat]:
-        await super().end(family, grace=grace, bound=bound, closely=closely)
+    async def end(self, tree: ProcessTree, *, grace: float, bound: float, closely: bool = False) -> list[Stat]:
+        await super().end(tree, grace=grace, bound=bound, closely=closely)
         raise Blind("no descriptors")
 
 
@@ -219,12 +219,14 @@ async def test_w32_a_session_has_ended_with_its_process_though_nobody_can_see_wh
     stable: Stable, tmp_path: Path
 ) -> None:
     provider = dataclasses.replace(DEMO, close=CloseVerb.KILL, load=NEVER, sharing=Sharing.NONE, seats_per_process=1)
-    keeper = await BlindKeeper.open(tmp_path / "blind", "test")
-    transport = await Transport.start(stable.plan(provider, ProviderSettings()), keeper=keeper, commons=stable.commons)
+    supervisor = await BlindKeeper.open(tmp_path / "blind", "test")
+    transport = await Transport.start(
+        stable.plan(provider, ProviderSettings()), supervisor=supervisor, per_home=stable.per_home
+    )
     session = await transport.open(stable.order())
     assert await session.close() is True
     assert (transport.leaked, transport.lost is not None) == (0, True)
-    await keeper.aclose()
+    await supervisor.aclose()
 
 
 async def test_m02_a_load_too_early_says_when(stable: Stable) -> None:
@@ -262,7 +264,7 @@ async def test_wm1_an_open_at_the_gate_learns_that_the_process_was_ended(stable:
     transport = await stable.demo()
     async with contextlib.AsyncExitStack() as others:
         for _ in range(transport.provider.parallel_opens):
-            await others.enter_async_context(stable.commons.opens(transport.provider, transport.launch.home))
+            await others.enter_async_context(stable.per_home.opens(transport.provider, transport.launch.home))
         opening = asyncio.create_task(transport.open(stable.order()))
         await eventually(lambda: transport.sessions == 1)
         await transport.close()

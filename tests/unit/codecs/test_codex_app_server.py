@@ -233,7 +233,7 @@ def test_m09_a_thread_ends_by_both_verbs() -> None:
 
 def test_an_archived_thread_is_unearthed_before_it_is_loaded() -> None:
     made = codec()
-    assert [call.method for call in made.unearth(T)] == ["thread/unarchive"]
+    assert [call.method for call in made.unarchive(T)] == ["thread/unarchive"]
     load = made.load(T, SeatOrder("/srv", allow))
     assert (load.method, load.params["threadId"]) == ("thread/resume", T)
 
@@ -352,10 +352,10 @@ def test_the_end_of_a_resumed_thread_is_asked_for_and_read() -> None:
         None,
         {"type": "agentMessage", "id": "4", "text": "well"},
     ]
-    asked, called, answered = made.recited({"data": [{"id": U, "items": items}]})
+    asked, called, answered = made.replayed_events({"data": [{"id": U, "items": items}]})
     assert (asked, answered) == (UserText("hi"), Text("well"))
     assert isinstance(called, ToolStarted)
-    assert made.recited({"data": []}) == []
+    assert made.replayed_events({"data": []}) == []
 
 
 @pytest.mark.parametrize(
@@ -364,4 +364,4 @@ def test_the_end_of_a_resumed_thread_is_asked_for_and_read() -> None:
 )
 def test_turns_of_another_shape_are_refused(result: object) -> None:
     with pytest.raises(BadReply):
-        codec().recited(result)
+        codec().replayed_events(result)

@@ -85,7 +85,7 @@ class Pool:
         return self.do(events.SeatClosed(SeatId(seat), clean))
 
     def release(self, lease: int) -> list[str]:
-        found = self.core.books.leases.get(lease)  # type: ignore[call-overload] - tests name leases by number
+        found = self.core.state.leases.get(lease)  # type: ignore[call-overload] - tests name leases by number
         return self.do(events.LeaseReleased(lease, found.generation if found else 0))  # type: ignore[arg-type] - as above
 
     def answered(self, lease: int) -> list[str]:
@@ -104,7 +104,7 @@ class Pool:
                     self.answered(lease)
                     return lease
             said = self._answer(said)
-        raise AssertionError(describe(self.core.books))
+        raise AssertionError(describe(self.core.state))
 
     def _answer(self, said: list[str]) -> list[str]:
         heard: list[str] = []
@@ -116,4 +116,4 @@ class Pool:
         return heard
 
     def says(self) -> str:
-        return describe(self.core.books)
+        return describe(self.core.state)

@@ -53,7 +53,7 @@ class Judge(Levels):
         alike = sum(one.provider == spec.provider for one in starting)
         require(alike <= limits.max_starting_per_provider, "bounded starts per provider", alike)
         budget = limits.memory_budget
-        require(budget is None or self.books.charged <= budget, "memory at admission", self.books.charged)
+        require(budget is None or self.state.charged <= budget, "memory at admission", self.state.charged)
         self._take_token()
         self._check_backoff(action, spec)
 
@@ -165,7 +165,7 @@ class Judge(Levels):
         require(slot.fingerprint == self.specs[action.key].fingerprint, "nothing new on an old generation", action)
         require(len(slot.seats) < slot.capacity, "seats per process", action, len(slot.seats))
         require(not (slot.single_use and slot.opened), "an unshared process has one seat in its life", action)
-        waiting = sum(map(len, self.lines.get((action.key, action.tools), {}).values()))
+        waiting = sum(map(len, self.queues.get((action.key, action.tools), {}).values()))
         coming = sum(
             seat.state == "opening" and seat.tools == action.tools and self.slots[seat.slot].key == action.key
             for seat in self.seats.values()
@@ -239,10 +239,10 @@ class Judge(Levels):
         slot.used_at = self.now
 
     def _check_turn(self, number: int, claim: MirrorClaim) -> None:
-        line = self.lines[claim.key, claim.tools]
-        require(next(iter(line[claim.owner])) == number, "first come first served within an owner", number)
+        queue = self.queues[claim.key, claim.tools]
+        require(next(iter(queue[claim.owner])) == number, "first come first served within an owner", number)
         mark = self.marks[claim.key, claim.tools, claim.owner]
-        for owner in line:
+        for owner in queue:
             earlier = self.marks[claim.key, claim.tools, owner] < mark
             require(not earlier, "round-robin by owner", number, claim.owner, owner)
         self.marks[claim.key, claim.tools, claim.owner] = self._next_mark()
@@ -265,16 +265,16 @@ class Judge(Levels):
         self.outcomes += 1
 
     def _check_bar(self, action: Any, claim: MirrorClaim) -> None:
-        require(self._group(claim.key) in self.books.breakers, "only a failure of its own kind bars a claim", action)
+        require(self._group(claim.key) in self.state.breakers, "only a failure of its own kind bars a claim", action)
         hopes = [
             number
             for number, slot in self.slots.items()
             if slot.key == claim.key
             and not slot.spare
-            and (slot.state == "starting" or (slot.state == "ready" and not self.books.slots[number].shunned))
+            and (slot.state == "starting" or (slot.state == "ready" and not self.state.slots[number].shunned))
         ]
         require(not hopes, "nobody is barred beside a process that may yet serve", action, hopes)
-        left = self.books.breakers[self._group(claim.key)].claims_after - self.now
+        left = self.state.breakers[self._group(claim.key)].claims_after - self.now
         require(abs(action.retry_after - left) < EPSILON, "who is barred hears for how long", action, left)
 
     def _on_MoveRequested(self, action: Any) -> None:
@@ -305,7 +305,7 @@ class Judge(Levels):
         else:
             require(action.cause is causes.SHUTDOWN, "leased is never touched", action)
         for lease in action.leases:
-            require(lease not in self.books.leases, "what is lost is off the books", action, lease)
+            require(lease not in self.state.leases, "what is lost has left the state", action, lease)
             self._end_lease(lease)
 
     def _on_Probe(self, action: Any) -> None:
@@ -324,7 +324,7 @@ class Judge(Levels):
         for said in [said for said in self.ceilings if said[0] == action.key]:
             del self.ceilings[said]  # with the key: who asks for it again is told again
         for tools in (None, *TOOLS):
-            self.lines.pop((action.key, tools), None)
+            self.queues.pop((action.key, tools), None)
 
     def _on_Notable(self, action: Any) -> None:
         counted = self.lib.Counted

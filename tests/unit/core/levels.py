@@ -1,4 +1,4 @@
-"""What must hold after every step, whatever the event was, and the recount of the books."""
+"""What must hold after every step, whatever the event was, and the recount of the state."""
 
 from operator import attrgetter
 from typing import Any
@@ -26,25 +26,25 @@ class Levels(Mirror):
         self._note_busy()
         if not self.claims:
             return
-        books, limits = self.books, self.limits
+        state, limits = self.state, self.limits
         first = min(map(DEADLINE, self.claims.values()))
         require(self.wake <= first + 1.0, "a deadline wakes", self.wake)
         short: set[Any] = set()
         serving = self._serving()
         paused, everything = self.paused, None in self.paused
-        for (key, tools), owners in self.lines.items():
+        for (key, tools), owners in self.queues.items():
             if not owners or everything or key in paused:
                 continue
             slots = serving.get(key, ())
             if tools is None:
-                usable = [number for number, _ in slots if not books.slots[number].shunned]
+                usable = [number for number, _ in slots if not state.slots[number].shunned]
                 require(not usable, "no waiter beside a shared process", key)
             else:
                 self._check_line(key, tools, owners, slots)
             short.add(key)
         for key in short - {slot.key for slot in self.slots.values() if not slot.spare}:
             self._check_starved(key, limits)
-        if books.nested:
+        if state.nested:
             self._check_deadlock()
 
     def _serving(self) -> dict[Any, list[tuple[int, MirrorSlot]]]:
@@ -66,7 +66,7 @@ class Levels(Mirror):
             return
         for number, slot in slots:
             room = len(slot.seats) < slot.capacity and not (slot.single_use and slot.opened)
-            if not room or self.books.slots[number].shunned:
+            if not room or self.state.slots[number].shunned:
                 continue
             group = self._asked(slot.group)
             require(group >= slot.parallel, "no waiter beside a free seat", key, tools, number)
@@ -99,20 +99,20 @@ class Levels(Mirror):
             if slot.state == "ready"
             and not slot.leases
             and not any(seat.state == "opening" for seat in slot.seats.values())
-            and (slot.spare or self._is_paused(slot.key) or not self.books.stables[slot.key].waiting)
+            and (slot.spare or self._is_paused(slot.key) or not self.state.keys[slot.key].waiting)
         ]
-        expected = self.books.stables[key].start_bytes or 100
+        expected = self.state.keys[key].start_bytes or 100
         budget = limits.memory_budget
-        if len(self.slots) >= limits.max_processes or (budget is not None and self.books.charged + expected > budget):
+        if len(self.slots) >= limits.max_processes or (budget is not None and self.state.charged + expected > budget):
             require(dying or not idle, "an idle process makes way for a waiter", key, idle)
             return
         raise BrokenInvariantError(
-            f"a waiter's process is not started though nothing forbids it: {key} {describe(self.books)}"
+            f"a waiter's process is not started though nothing forbids it: {key} {describe(self.state)}"
         )
 
     def _is_barred(self, key: Any) -> bool:
         """Whether starts of its kind failed, and none may be tried now: it is too early, or one is being tried."""
-        breaker = self.books.breakers.get(self._group(key))
+        breaker = self.state.breakers.get(self._group(key))
         if breaker is None:
             return False
         trying = any(
@@ -132,9 +132,9 @@ class Levels(Mirror):
             stuck = [
                 one
                 for one in nested
-                if not self._is_paused(one.key) and self._group(one.key) not in self.books.breakers
+                if not self._is_paused(one.key) and self._group(one.key) not in self.state.breakers
             ]
-            require(not stuck, "no self-deadlock", describe(self.books), stuck)
+            require(not stuck, "no self-deadlock", describe(self.state), stuck)
 
     def _check_overdue(self) -> None:
         limits, now = self.limits, self.now
@@ -144,7 +144,7 @@ class Levels(Mirror):
         for number, slot in self.slots.items():
             if slot.state == "ready" and slot.draining_since is not None:
                 require(now - slot.draining_since < limits.drain_timeout, "every drain ends", number)
-            core = self.books.slots[number]
+            core = self.state.slots[number]
             if slot.state == "starting":
                 require(now - core.since < limits.start_timeout, "every start ends", number)
             if slot.state == "stopping":
@@ -153,7 +153,7 @@ class Levels(Mirror):
             if seat.state == "opening":
                 require(now - seat.since < limits.open_timeout, "every open ends", number)
 
-        late = [slot for slot, since in self.books.first_answer_pending.items() if now - since >= limits.give_way]
+        late = [slot for slot, since in self.state.first_answer_pending.items() if now - since >= limits.give_way]
         require(not late, "nobody gives way for ever", late)
 
     def _check_crowd(self) -> None:
@@ -172,44 +172,44 @@ class Levels(Mirror):
         require(not spared & self.spared, "over the cap, what nobody has ends", spared & self.spared)
         self.spared = spared
 
-    # recounting the books
+    # recounting the state
 
     def _recount(self) -> None:
-        books, lib = self.books, self.lib
-        same = books.slots.keys() == self.slots.keys() and books.leases.keys() == self.leases.keys()
-        require(same, "books and mirror agree", describe(self.books))
-        require(books.claims.keys() == self.claims.keys(), "claims agree")
-        require(books.seats.keys() == self.seats.keys(), "seats agree", set(books.seats) ^ set(self.seats))
+        state, lib = self.state, self.lib
+        same = state.slots.keys() == self.slots.keys() and state.leases.keys() == self.leases.keys()
+        require(same, "state and mirror agree", describe(self.state))
+        require(state.claims.keys() == self.claims.keys(), "claims agree")
+        require(state.seats.keys() == self.seats.keys(), "seats agree", set(state.seats) ^ set(self.seats))
         unheard = {number for number, slot in self.slots.items() if slot.unheard_since is not None}
         require(
-            books.first_answer_pending.keys() <= unheard,
+            state.first_answer_pending.keys() <= unheard,
             "a first answer is waited for by somebody",
-            books.first_answer_pending,
+            state.first_answer_pending,
             unheard,
         )
-        require({lease.claim for lease in books.leases.values()} == books.granted.keys(), "grants agree")
-        require(sum(slot.charge for slot in books.slots.values()) == books.charged, "memory adds up")
-        asked = sum(seat.asked for seat in books.opening.values())
-        require(sum(books.open_groups.values()) == asked, "open groups add up")
-        states = [seat.state for seat in books.seats.values()]
-        require(states.count(lib.SeatState.OPENING) == len(books.opening), "opening adds up")
-        require(states.count(lib.SeatState.CLOSING) == len(books.closing), "closing adds up")
-        parked = sum(len(line.parked) for stable in books.stables.values() for line in stable.queues.values())
+        require({lease.claim for lease in state.leases.values()} == state.granted.keys(), "grants agree")
+        require(sum(slot.charge for slot in state.slots.values()) == state.charged, "memory adds up")
+        asked = sum(seat.asked for seat in state.opening.values())
+        require(sum(state.open_groups.values()) == asked, "open groups add up")
+        states = [seat.state for seat in state.seats.values()]
+        require(states.count(lib.SeatState.OPENING) == len(state.opening), "opening adds up")
+        require(states.count(lib.SeatState.CLOSING) == len(state.closing), "closing adds up")
+        parked = sum(len(queue.parked) for key_state in state.keys.values() for queue in key_state.queues.values())
         require(states.count(lib.SeatState.PARKED) == parked, "parked adds up")
-        for number, slot in books.slots.items():
+        for number, slot in state.slots.items():
             mine = [seat.state for seat in slot.seats.values()]
             require(mine.count(lib.SeatState.OPENING) == slot.opening, "opening per slot", number)
             require(mine.count(lib.SeatState.PARKED) == slot.parked, "parked per slot", number)
-            held = {lease for lease, one in books.leases.items() if one.slot is slot}
+            held = {lease for lease, one in state.leases.items() if one.slot is slot}
             require(held == slot.leases.keys(), "leases per slot", number)
             for lease in slot.leases.values():
-                require(slot.stable is not None and lease.key == slot.stable.key, "a lease's key", number)
-        for stable in books.stables.values():
-            for line in stable.queues.values():
-                opening = sum(seat.line is line for seat in books.opening.values())
-                require(opening == line.opening, "opening per line", stable.key, line.tools)
+                require(slot.key_state is not None and lease.key == slot.key_state.key, "a lease's key", number)
+        for key_state in state.keys.values():
+            for queue in key_state.queues.values():
+                opening = sum(seat.queue is queue for seat in state.opening.values())
+                require(opening == queue.opening, "opening per seat queue", key_state.key, queue.tools)
         owners = {claim.owner for claim in self.claims.values()}
-        require(books.turns.last.keys() == owners == books.turns.waiting.keys(), "turns are of waiters only")
-        require(set(books.nested) <= set(books.claims), "nested claims wait")
-        require(len(books.breakers) <= len(books.stables) + 8, "breakers do not pile up", len(books.breakers))
+        require(state.turns.last.keys() == owners == state.turns.waiting.keys(), "turns are of waiters only")
+        require(set(state.nested) <= set(state.claims), "nested claims wait")
+        require(len(state.breakers) <= len(state.keys) + 8, "breakers do not pile up", len(state.breakers))
         self.core.snapshot()

@@ -1,4 +1,4 @@
-"""What the walk believes of the pool, from actions alone: it never copies from the books it judges."""
+"""What the walk believes of the pool, from actions alone: it never copies from the state it judges."""
 
 import random
 from collections import defaultdict, deque
@@ -91,13 +91,13 @@ class Mirror:
         self.now, self.step, self.outcomes, self.asked = 0.0, 0, 0, 0
         self.limits = make_limits(self.rng, lib)
         self.core = lib.PoolCore(self.limits)
-        self.books = self.core.books
+        self.state = self.core.state
         self.specs: dict[Any, Any] = {}
         self.slots: dict[int, MirrorSlot] = {}
         self.seats: dict[int, MirrorSeat] = {}
         self.leases: dict[int, MirrorLease] = {}
         self.claims: dict[int, MirrorClaim] = {}
-        self.lines: dict[tuple[Any, str | None], dict[str, dict[int, MirrorClaim]]] = {}
+        self.queues: dict[tuple[Any, str | None], dict[str, dict[int, MirrorClaim]]] = {}
         self.marks: dict[tuple[Any, str | None, str], int] = {}
         self.paused: set[Any] = set()
         self.fails: dict[Any, tuple[int, float]] = {}
@@ -163,7 +163,7 @@ class Mirror:
 
     def _forget_claim(self, number: int) -> None:
         claim = self.claims.pop(number)
-        owners = self.lines[claim.key, claim.tools]
+        owners = self.queues[claim.key, claim.tools]
         del owners[claim.owner][number]
         if not owners[claim.owner]:
             del owners[claim.owner]

@@ -1,16 +1,16 @@
-"""The books in one line, so that a failed walk shows where it stood."""
+"""The pool state in one line, so that a failed walk shows where it stood."""
 
 from typing import Any
 
 
-def describe(books: Any) -> str:
+def describe(state: Any) -> str:
     """`a: #1 ready 1+2p wait 0 | spare #3 starting 0`. Of any: a mutated copy of the package has records of its own."""
     parts = [
-        f"{stable.key}: {' '.join(map(_slot_words, stable.slots.values())) or '-'} wait {stable.waiting}"
-        for stable in books.stables.values()
+        f"{key_state.key}: {' '.join(map(_slot_words, key_state.slots.values())) or '-'} wait {key_state.waiting}"
+        for key_state in state.keys.values()
     ]
-    parts += [f"spare {_slot_words(slot)}" for slot in books.spares.values()]
-    return " | ".join(parts) + (" closed" if books.closed else "")
+    parts += [f"spare {_slot_words(slot)}" for slot in state.spares.values()]
+    return " | ".join(parts) + (" closed" if state.closed else "")
 
 
 def _slot_words(slot: Any) -> str:

@@ -46,7 +46,7 @@ def test_a_process_is_waited_for_once() -> None:
 
 def test_the_end_of_the_bound_is_announced() -> None:
     pool = cold()
-    assert pool.core.books.announced <= 1.0 + WAY
+    assert pool.core.state.announced <= 1.0 + WAY
 
 
 def test_a_lease_that_ends_unanswered_holds_up_nothing() -> None:
@@ -79,7 +79,7 @@ def test_another_key_gives_way_too_and_not_to_one_answer_after_the_other() -> No
     pool.opened(2)
     pool.register("b")
     assert pool.do(events.KeepWarm("b", "", 1)) == []
-    explained = reasons(pool.core.books, "b")
+    explained = reasons(pool.core.state, "b")
     assert explained is not None
     assert Hold.FIRST_ANSWER in explained.holds
     pool.register("c", **ALONE)
@@ -113,7 +113,7 @@ def test_a_process_that_has_answered_once_opens_ahead_at_once() -> None:
 def test_what_a_first_answer_takes_is_part_of_a_refill() -> None:
     """Else the reserve of an agent with a process for each session would be sized as if it were refilled at once."""
     pool = cold()
-    stable = pool.core.books.stables["k"]
+    key_state = pool.core.state.keys["k"]
     pool.now += 1.0
     pool.answered(3)
-    assert 0.0 < stable.answer_seconds <= 1.0
+    assert 0.0 < key_state.answer_seconds <= 1.0

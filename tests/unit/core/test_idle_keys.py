@@ -25,7 +25,7 @@ def test_n34_of_keys_that_nobody_uses_only_the_last_few_are_remembered() -> None
         if number == 0:
             pool.started(1)
         pool.tick(1.0)
-    keys = set(pool.core.books.stables)
+    keys = set(pool.core.state.keys)
     assert len(keys) <= 3 + Limits().max_starting + 1
     assert f"k{MANY - 1}" in keys
 
@@ -44,4 +44,4 @@ def test_n34_what_is_ordered_hinted_or_used_is_no_surplus() -> None:
     for number in range(5):
         pool.register(f"idle {number}")
         pool.tick(2.0)
-    assert set(pool.core.books.stables) == {"used", "ordered", "hinted", "paused", "idle 4"}
+    assert set(pool.core.state.keys) == {"used", "ordered", "hinted", "paused", "idle 4"}

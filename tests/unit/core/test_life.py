@@ -337,7 +337,7 @@ def test_w25_after_a_burst_and_a_long_quiet_the_reserve_is_back_at_the_floor() -
     obey(pool, pool.warm())
     for _ in range(4):
         obey(pool, pool.claim(tools="t"))
-    for lease in list(pool.core.books.leases):
+    for lease in list(pool.core.state.leases):
         obey(pool, pool.release(lease))
     assert pool.core.census().parked > 1
     for _ in range(50):
@@ -460,12 +460,12 @@ def test_a_tool_set_that_came_once_is_forgotten_long_before_one_that_came_in_a_c
     for _ in range(5):
         pool.claim(tools="crowd")
     assert len(pool.core.tools_in_use()) == 51
-    for waiting in list(pool.core.books.claims):
+    for waiting in list(pool.core.state.claims):
         pool.do(events.ClaimAbandoned(waiting))
-    for seat in list(pool.core.books.opening):
+    for seat in list(pool.core.state.opening):
         pool.do(events.SeatOpened(seat))
     for _ in range(1200):
-        for seat in list(pool.core.books.closing):
+        for seat in list(pool.core.state.closing):
             pool.do(events.SeatClosed(seat, clean=True))
         pool.do(events.Tick(), after=1.0)
     assert pool.core.tools_in_use() == {"crowd"}

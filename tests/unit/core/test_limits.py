@@ -3,7 +3,7 @@
 import pytest
 
 from ostler.pool.core import CoreSharing, Limits, ReserveRule, SettingsError, SlotId, events
-from ostler.pool.core.client_events import LINES
+from ostler.pool.core.client_events import MAX_TOOL_SETS
 from tests.unit.core.driver import QUIET, Pool
 
 
@@ -59,10 +59,10 @@ def test_a_lowered_cap_refuses_more_starts() -> None:
 def test_limits_that_a_key_could_not_start_under_change_nothing() -> None:
     pool = Pool()
     pool.register(start_seconds=5.0)
-    before = pool.core.books.limits
+    before = pool.core.state.limits
     with pytest.raises(SettingsError, match="start_timeout"):
         pool.do(limits(start_timeout=1.0))
-    assert pool.core.books.limits is before
+    assert pool.core.state.limits is before
 
 
 def test_another_reserve_rule_judges_what_was_seen_already() -> None:
@@ -119,7 +119,7 @@ def test_a_seat_that_the_budget_takes_makes_a_place_for_those_who_wait_for_a_sta
     pool.started(1)
     pool.opened(2)
     pool.leased("b")
-    slot = next(iter(pool.core.books.stables["b"].slots))
+    slot = next(iter(pool.core.state.keys["b"].slots))
     assert pool.claim("a", tools="u") == ["start #6 a"]
     said = pool.do(events.MemorySampled(slot, 250, 250, 1))
     assert said == ["note over_budget", "close 2", "note seat_leaked", "open 7 on #1 u"]
@@ -134,7 +134,7 @@ def test_a_process_of_one_seat_that_the_budget_takes_makes_way() -> None:
     pool.started(1)
     pool.opened(2)
     pool.leased("b")
-    slot = next(iter(pool.core.books.stables["b"].slots))
+    slot = next(iter(pool.core.state.keys["b"].slots))
     said = pool.do(events.MemorySampled(slot, 303, 303, 1))
     assert said == ["note over_budget", "close 2", "note seat_leaked", "note retired used_up", "stop #1 soft used_up"]
 
@@ -143,11 +143,11 @@ def test_tool_sets_that_came_and_went_are_forgotten_by_the_next_one_and_those_th
     pool = Pool(max_processes=8)
     pool.register(seats_per_process=4)
     pool.do(events.KeepWarm("k", "ordered", 1))
-    for number in range(2 * LINES):
+    for number in range(2 * MAX_TOOL_SETS):
         pool.claim(tools=f"tools {number}")
         pool.do(events.ClaimAbandoned(f"c{pool.claims}"), after=1.0)
-    lines = pool.core.books.stables["k"].queues
-    assert len(lines) == LINES
+    lines = pool.core.state.keys["k"].queues
+    assert len(lines) == MAX_TOOL_SETS
     assert "ordered" in lines
-    assert f"tools {2 * LINES - 1}" in lines
+    assert f"tools {2 * MAX_TOOL_SETS - 1}" in lines
     assert "tools 0" not in lines

@@ -14,7 +14,7 @@ from tests.unit.core.driver import Pool
 
 def explained(pool: Pool, key: str = "k") -> KeyReasons:
     """The reasons of a key that is there."""
-    found = reasons(pool.core.books, key)
+    found = reasons(pool.core.state, key)
     assert found is not None
     return found
 
@@ -40,7 +40,7 @@ def crowd(pool: Pool, count: int) -> None:
 
 def test_each_target_has_its_reason() -> None:
     pool = learning()
-    assert reasons(pool.core.books, "never heard of") is None
+    assert reasons(pool.core.state, "never heard of") is None
     assert explained(pool).lines == ()
     pool.do(events.KeepWarm("k", "", 0))
     assert (line(pool).because, line(pool).target) == (TargetReason.QUIET, 0)

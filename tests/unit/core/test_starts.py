@@ -88,7 +88,7 @@ def test_w23e_a_process_that_came_up_since_ends_a_shortage() -> None:
     assert pool.claim() == ["start #2 k"]
     pool.started(2)
     pool.opened(3)
-    assert not pool.core.books.breakers
+    assert not pool.core.state.breakers
 
 
 def test_w23e_a_shortage_of_long_ago_is_forgotten() -> None:
@@ -97,9 +97,9 @@ def test_w23e_a_shortage_of_long_ago_is_forgotten() -> None:
     pool.claim()
     pool.failed(1, shortage=True)
     pool.tick(19.9)
-    assert pool.core.books.breakers
+    assert pool.core.state.breakers
     pool.tick(0.1)
-    assert not pool.core.books.breakers
+    assert not pool.core.state.breakers
 
 
 def test_w23e_all_that_wait_for_such_a_start_hear_of_a_shortage_at_once_and_nobody_else() -> None:
@@ -125,7 +125,7 @@ def test_w23e_all_that_wait_for_such_a_start_hear_of_a_shortage_at_once_and_nobo
 
 def slot(pool: Pool, key: str) -> int:
     """The process of this key that starts."""
-    (found,) = pool.core.books.stables[key].slots
+    (found,) = pool.core.state.keys[key].slots
     return found
 
 
@@ -144,7 +144,7 @@ def test_w23e_a_shortage_of_a_spare_refuses_nobody() -> None:
     pool.register("spared", spares=1, cwd_per_session=True)
     pool.register()
     pool.tick()
-    (spare,) = pool.core.books.spares
+    (spare,) = pool.core.state.spares
     assert pool.claim() == [], "one starts at a time"
     assert not [line for line in pool.failed(spare, shortage=True) if line.startswith("refuse")]
     assert pool.claim("spared") == []
@@ -210,7 +210,7 @@ def test_w24a_the_start_rate_is_capped_after_a_mass_death() -> None:
         pool.now += 10.0
         pool.leased(key)
     pool.now += 10.0
-    slots = list(pool.core.books.slots)
+    slots = list(pool.core.state.slots)
     assert len(slots) == 6
     said = [line for slot in slots for line in pool.do(events.SlotDied(slot, "exit 9")) + pool.gone(slot)]
     said += [line for key in "abcdef" for line in pool.claim(key)]
@@ -363,11 +363,11 @@ def test_over_budget_sheds_parked_then_idle_and_never_leased() -> None:
     lease = pool.leased("a")
     pool.release(pool.leased("b"))
     pool.do(events.KeepWarm("b", "t", 1))
-    (seat,) = pool.core.books.opening
+    (seat,) = pool.core.state.opening
     pool.opened(seat)
     said = pool.do(events.MemorySampled(SlotId(1), 220, 220, 1))
     assert said == ["note over_budget", f"close {seat}", "stop #4 soft memory_budget"]
-    assert lease in pool.core.books.leases
+    assert lease in pool.core.state.leases
     assert "note over_budget" in pool.do(events.MemorySampled(SlotId(1), 300, 300, 1))
     assert pool.says().startswith("a: #1 ready 1")
 
@@ -440,7 +440,7 @@ def test_a_key_that_took_over_a_process_is_remembered_as_one_that_came_up() -> N
     pool.do(events.DrainKey("ann"))
     for _ in range(10):
         pool.tick(60.0)
-    assert pool.core.books.stables["ann"].came_up
+    assert pool.core.state.keys["ann"].came_up
 
 
 def test_n29_a_process_that_somebody_has_used_is_never_taken_from_the_reserve() -> None:

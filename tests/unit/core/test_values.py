@@ -119,9 +119,9 @@ def test_recurring_traffic_keeps_a_process_and_its_end_lets_it_go() -> None:
     pool.register()
     for _ in range(10):
         pool.release(pool.leased())
-        for seat in list(pool.core.books.closing):
+        for seat in list(pool.core.state.closing):
             pool.closed(seat)
-        pool.opened(*pool.core.books.opening)
+        pool.opened(*pool.core.state.opening)
         pool.tick(20.0)
     assert "#1 ready" in pool.says()
     assert pool.tick(60.0) == []

@@ -3,7 +3,7 @@ real one.
 
 Rules: the walk keeps its own mirror, fed by actions only, and judges every action against it; after every
 step it asks the level questions (is a waiter beside a usable seat?), and every so often it recounts the
-books. `lib` is the package under test, so that a mutated copy can be walked as well. All randomness is here,
+state. `lib` is the package under test, so that a mutated copy can be walked as well. All randomness is here,
 from one seed.
 """
 
@@ -53,7 +53,7 @@ class Walk(Judge):
                     self._drop_seat(number)
             self._prove_old()
             self._stop_listening()
-            used = {self._group(key) for key in self.books.stables}
+            used = {self._group(key) for key in self.state.keys}
             self.fails = {group: fails for group, fails in self.fails.items() if group in used}
             long_ago = self.now - 2.0 * self.limits.backoff_cap
             self.shorts = {
@@ -88,7 +88,7 @@ class Walk(Judge):
         self.cooled.discard(key)
         claim = MirrorClaim(key, tools, owner, self.now + rng.random() * 25.0, parent, self.step + 1, self.now)
         self.claims[self.asked] = claim
-        waiting = self.lines.setdefault((key, tools), {})
+        waiting = self.queues.setdefault((key, tools), {})
         if owner not in waiting:
             waiting[owner] = {}
             self.marks[key, tools, owner] = self._next_mark()
@@ -100,7 +100,7 @@ class Walk(Judge):
     def _claim_unknown(self) -> None:
         self.asked += 1
         self.claims[self.asked] = MirrorClaim("nobody", "", "ann", self.now, None, self.step + 1)
-        self.lines.setdefault(("nobody", ""), {}).setdefault("ann", {})[self.asked] = self.claims[self.asked]
+        self.queues.setdefault(("nobody", ""), {}).setdefault("ann", {})[self.asked] = self.claims[self.asked]
         self.marks["nobody", "", "ann"] = 0
         self._send(self.events.Claim(self.asked, "nobody", "", "ann", self.now))
         require(self.asked not in self.claims, "a claim of an unknown key is refused at once")
@@ -121,7 +121,7 @@ class Walk(Judge):
             claim = self.leases[lease].claim
             self._end_lease(lease)
             self._send(self.events.ClaimAbandoned(claim))
-            require(lease not in self.books.leases, "an abandoned grant is given back", lease)
+            require(lease not in self.state.leases, "an abandoned grant is given back", lease)
 
     def _release(self) -> None:
         if (number := self._pick(tuple(self.leases))) is None:
@@ -129,7 +129,7 @@ class Walk(Judge):
         lease = self.leases[number]
         if self.rng.random() < 0.05:
             self._send_stale(self.events.LeaseReleased(number, lease.generation + 1))
-            require(number in self.books.leases, "a stale release ends nothing", number)
+            require(number in self.state.leases, "a stale release ends nothing", number)
             return
         self._end_lease(number)
         self.last_answer = self.events.LeaseReleased(number, lease.generation)
@@ -283,7 +283,7 @@ class Walk(Judge):
         self._send(self.last_answer)
         require(number not in self.slots, "a process that is gone unasked is mourned first", number)
         require(not slot.leases, "no lease outlives its process", number, slot.leases)
-        require(number not in self.books.slots, "GONE is gone", number)
+        require(number not in self.state.slots, "GONE is gone", number)
         self.dead.append(number)
 
     def _seat_made(self) -> None:
@@ -332,7 +332,7 @@ class Walk(Judge):
         if (number := self._ready()) is None:
             return
         slot = self.slots[number]
-        if not self.books.slots[number].proven:
+        if not self.state.slots[number].proven:
             self._failed(slot)
         if self.rng.random() < 0.3:
             self._gone(number)
@@ -412,7 +412,7 @@ class Walk(Judge):
         self.asked += 1
         key = next(iter(self.specs))
         self.claims[self.asked] = claim = MirrorClaim(key, "", "ann", self.now + 9, None, self.step)
-        self.lines.setdefault((key, ""), {}).setdefault("ann", {})[self.asked] = claim
+        self.queues.setdefault((key, ""), {}).setdefault("ann", {})[self.asked] = claim
         self._send(self.events.Claim(self.asked, key, "", "ann", self.now + 9))
         require(self.asked not in self.claims, "a claim after shutdown is refused")
         require(self.outcomes == self.asked, "every claim has exactly one outcome", self.outcomes, self.asked)
@@ -421,15 +421,15 @@ class Walk(Judge):
             self._send(self.events.Tick())
         for number in list(self.slots):
             self._gone(number)
-        left = [name for name in INDEXES if getattr(self.books, name)]
-        require(not left, "the books are empty at the end", left)
-        require(self.books.charged == 0 and self.books.starting == 0, "nothing is counted any more")
-        require(not self.books.turns.last and not self.books.turns.waiting, "no turns are kept")
+        left = [name for name in INDEXES if getattr(self.state, name)]
+        require(not left, "the state is empty at the end", left)
+        require(self.state.charged == 0 and self.state.starting == 0, "nothing is counted any more")
+        require(not self.state.turns.last and not self.state.turns.waiting, "no turns are kept")
 
 
 ACTIONS = tuple(name.removeprefix("_on_") for name in dir(Judge) if name.startswith("_on_"))
 INDEXES = [
-    "stables",
+    "keys",
     "slots",
     "seats",
     "leases",

@@ -47,17 +47,17 @@ async def test_n48_a_store_that_stays_broken_is_tried_less_and_less_often_and_it
     looked = checks(tmp_path, store)
     store.watch.failed(StoreReadOnly.__name__, 1)
     while store.now < 10 * SELDOM:
-        await looked.look()
+        await looked.run_once()
         store.now += EVERY
     pauses = [later - sooner for sooner, later in zip(store.tried, store.tried[1:], strict=False)]
     assert pauses[0] == EVERY
     assert max(pauses) == pauses[-1] == SELDOM
     store.broken = False
     store.now += SELDOM
-    await looked.look()
+    await looked.run_once()
     assert looked.problems == []
     tried = len(store.tried)
-    await looked.look()
+    await looked.run_once()
     assert len(store.tried) == tried
 
 
@@ -70,13 +70,13 @@ async def test_n48_a_check_that_fails_keeps_no_other_from_being_made(tmp_path: P
 
     store = Store()
     looked = Checks(tmp_path, store.watch, store.trial, {"one": fails, "two": finds}, lambda: 0.0)
-    await looked.look()
+    await looked.run_once()
     assert looked.problems == [Problem("a", "b")]
 
 
 async def test_n48_a_data_folder_that_cannot_be_looked_at_is_a_problem(tmp_path: Path) -> None:
     looked = checks(tmp_path / "gone", Store())
-    await looked.look()
+    await looked.run_once()
     (problem,) = looked.problems
     assert str(tmp_path / "gone") in problem.detail
     assert str(tmp_path) not in problem.text

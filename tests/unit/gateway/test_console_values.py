@@ -81,7 +81,7 @@ def test_a_guest_goes_with_his_key() -> None:
     known = guests([0.0])
     cookie = known.admit("the-key")
     assert cookie is not None
-    known.ring = KeyRing(((digest("another"), Caller("x")),))
+    known.keys = KeyRing(((digest("another"), Caller("x")),))
     assert known.caller(cookie) is None
 
 

@@ -4,16 +4,16 @@ import pytest
 from starlette.responses import Response
 
 from ostler.gateway.config.keys import Caller, KeyRing
-from ostler.gateway.http.auth_middleware import LOOKS_PER_MINUTE, AuthMiddleware
+from ostler.gateway.http.auth_middleware import READS_PER_MINUTE, AuthMiddleware
 
 HEADERS = [(b"host", b"localhost:1")]
 
 
 def door(**limits: int) -> AuthMiddleware:
-    ring = KeyRing(anyone=Caller(**limits))
+    keys = KeyRing(anyone=Caller(**limits))
     return AuthMiddleware(
         Response("served"),
-        ring=ring,
+        keys=keys,
         allowed_hosts=(),
         cors_origins=(),
         body_limit=1000,
@@ -49,8 +49,8 @@ async def status(served: AuthMiddleware, method: str, path: str) -> int:
 )
 async def test_n35_what_asks_no_agent_has_a_budget_too(method: str, path: str) -> None:
     served = door(per_minute=1)
-    answers = [await status(served, method, path) for _ in range(LOOKS_PER_MINUTE + 1)]
-    assert answers == [200] * LOOKS_PER_MINUTE + [429]
+    answers = [await status(served, method, path) for _ in range(READS_PER_MINUTE + 1)]
+    assert answers == [200] * READS_PER_MINUTE + [429]
     assert await status(served, "POST", "/v1/responses") == 200
     assert [await status(served, "GET", open_path) for open_path in ("/healthz", "/readyz", "/metrics")] == [200] * 3
 

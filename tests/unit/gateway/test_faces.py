@@ -63,10 +63,10 @@ def test_a25_whatever_a_platform_calls_a_chat_has_a_key() -> None:
 
 
 async def test_a_line_is_first_come_first_served_and_holds_nobody_else_up() -> None:
-    lines, order, gate = KeyedLocks(), [], asyncio.Event()
+    locks, order, gate = KeyedLocks(), [], asyncio.Event()
 
     async def stand(name: str, number: int) -> None:
-        async with lines.stand(name):
+        async with locks.hold(name):
             if name == "slow":
                 await gate.wait()
             order.append((name, number))
@@ -78,14 +78,14 @@ async def test_a_line_is_first_come_first_served_and_holds_nobody_else_up() -> N
         assert order == [("quick", 0)]
         gate.set()
     assert order == [("quick", 0), ("slow", 0), ("slow", 1), ("slow", 2)]
-    assert len(lines) == 0
+    assert len(locks) == 0
 
 
 async def test_whoever_leaves_a_line_makes_way() -> None:
-    lines, held, order = KeyedLocks(), asyncio.Event(), []
+    locks, held, order = KeyedLocks(), asyncio.Event(), []
 
     async def stand(number: int) -> None:
-        async with lines.stand("k"):
+        async with locks.hold("k"):
             order.append(number)
             if number == 0:
                 await held.wait()
@@ -96,4 +96,4 @@ async def test_whoever_leaves_a_line_makes_way() -> None:
     held.set()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert order == [0, 2]
-    assert len(lines) == 0
+    assert len(locks) == 0

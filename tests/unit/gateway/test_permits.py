@@ -36,7 +36,7 @@ def test_nobody_widens_what_another_one_says() -> None:
 
 
 def test_only_agents_that_ask_can_be_held_to_a_rule() -> None:
-    permits = PermissionRules(PermissionRule.ASK, asking=frozenset({"gemini-acp"}))
+    permits = PermissionRules(PermissionRule.ASK, can_ask=frozenset({"gemini-acp"}))
     assert [permits.kept(KEY, rule) for rule in PermissionRule] == [False, False, False, True]
     assert permits.kept(TransportKey("gemini-acp", "x", "/"), PermissionRule.DENY)
     assert PermissionRules().kept(KEY, PermissionRule.DENY)

@@ -12,7 +12,7 @@ from ostler.pool.events import PermissionAsked, TurnEvent
 from ostler.pool.keys import TransportKey
 
 KEY = TransportKey("demo", "demo", "/tmp")
-GIVEN = {"id", "ask", "scribe", "timings", "origin"}
+GIVEN = {"id", "ask", "sink", "timings", "origin"}
 """What a turn is made of; everything else is its own state."""
 
 

@@ -48,9 +48,9 @@ async def call(kit: Offer, name: str, context: SessionContext) -> str:
 
 async def test_a_source_yields_tools_for_a_session_and_calls_know_it() -> None:
     notes = Notes()
-    workshop = ToolsetFactory([source], wanted=["*"], services={Notes: notes})
+    toolsets = ToolsetFactory([source], wanted=["*"], services={Notes: notes})
     context = context_of("alice", "s7")
-    kit = (await workshop.outfit(context, remembered=True)).kit(Offer([CLIENTS], parked), lambda: None, 60)
+    kit = (await toolsets.session_tools(context, remembered=True)).kit(Offer([CLIENTS], parked), lambda: None, 60)
     assert [each["name"] for each in kit.definitions] == ["clients", "note"]
     assert await call(kit, "note", context) == "noted for alice"
     assert await call(kit, "clients", context) == "parked clients"
@@ -59,8 +59,8 @@ async def test_a_source_yields_tools_for_a_session_and_calls_know_it() -> None:
 
 async def test_a_session_without_tools_of_ours_has_its_clients_only() -> None:
     functions = Offer([CLIENTS], parked)
-    for workshop in (ToolsetFactory([source], wanted=["other_*"]), ToolsetFactory([source]), ToolsetFactory()):
-        outfit = await workshop.outfit(context_of("alice"), remembered=True)
-        assert outfit is NOTHING
-        assert outfit.kit(functions, lambda: None, 60) is functions
-    assert await ToolsetFactory([source], wanted=["*"]).outfit(context_of("bob"), remembered=True) is NOTHING
+    for toolsets in (ToolsetFactory([source], wanted=["other_*"]), ToolsetFactory([source]), ToolsetFactory()):
+        tools = await toolsets.session_tools(context_of("alice"), remembered=True)
+        assert tools is NOTHING
+        assert tools.kit(functions, lambda: None, 60) is functions
+    assert await ToolsetFactory([source], wanted=["*"]).session_tools(context_of("bob"), remembered=True) is NOTHING

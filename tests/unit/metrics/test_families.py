@@ -9,17 +9,17 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ostler.metrics.family import show
 from ostler.metrics.instruments import Instruments
-from ostler.metrics.shelf import MOST, PIECE, MetricRegistry
+from ostler.metrics.registry import MOST, PIECE, MetricRegistry
 from ostler.metrics.words import LONGEST, OTHER, LabelWords
 from tests.support.scrape import read
 
 
-def shelf() -> MetricRegistry:
+def registry() -> MetricRegistry:
     return MetricRegistry(CollectorRegistry())
 
 
 def test_every_instrument_says_what_it_is_and_has_bounded_labels() -> None:
-    made = Instruments(shelf()).shelf
+    made = Instruments(registry()).registry
     names = [family.name for family in made.families]
     assert len(set(names)) == len(names) > 45
     allowed = {
@@ -43,7 +43,7 @@ def test_a_word_nobody_announced_has_a_place_while_there_is_room_and_then_is_oth
 
 
 def test_clients_cannot_make_series_without_end() -> None:
-    instruments = Instruments(shelf())
+    instruments = Instruments(registry())
     for number in range(10 * MOST):
         instruments.pool.claims.of("demo", f"invented-{number}", "cold", "none").add()
     children = dict(instruments.pool.claims.children())
@@ -52,14 +52,14 @@ def test_clients_cannot_make_series_without_end() -> None:
 
 
 def test_a_level_of_what_is_gone_is_gone() -> None:
-    instruments = Instruments(shelf())
+    instruments = Instruments(registry())
     show(instruments.pool.processes, {("demo", "ready"): 2, ("gemini", "ready"): 1})
     show(instruments.pool.processes, {("demo", "ready"): 3})
     assert {values: child.value for values, child in instruments.pool.processes.children()} == {("demo", "ready"): 3}
 
 
 def test_levels_that_share_a_word_are_added_up() -> None:
-    instruments = Instruments(shelf())
+    instruments = Instruments(registry())
     long = ("x" * 99, "y" * 99)
     show(instruments.pool.waiting, {("demo", name): 2.0 for name in long})
     assert {values: child.value for values, child in instruments.pool.waiting.children()} == {("demo", OTHER): 4}
@@ -80,7 +80,7 @@ def test_a_registry_of_somebody_else_has_the_same_samples() -> None:
 
 
 def test_exemplars_name_the_response_and_stand_in_openmetrics_only() -> None:
-    made = shelf()
+    made = registry()
     instruments = Instruments(made)
     instruments.turns.phases.of("demo", "pool", "total").observe(0.3, "resp_1")
     plain, modern = "".join(made.pieces(openmetrics=False)), "".join(made.pieces(openmetrics=True))
@@ -91,7 +91,7 @@ def test_exemplars_name_the_response_and_stand_in_openmetrics_only() -> None:
 
 
 def test_what_is_written_out_comes_in_small_pieces() -> None:
-    made = shelf()
+    made = registry()
     instruments = Instruments(made)
     for number in range(MOST):
         for phase in ("spawn", "total"):
@@ -109,7 +109,7 @@ def test_what_is_written_out_comes_in_small_pieces() -> None:
     ],
 )
 def test_a_wrong_declaration_is_refused(declare: Callable[[MetricRegistry], object]) -> None:
-    made = shelf()
+    made = registry()
     made.gauge("ostler_x", "A level.", "kind")
     with pytest.raises(ValueError, match="ostler_"):
         declare(made)

@@ -206,15 +206,15 @@ async def test_the_inbox_of_a_provider_that_hangs_is_bounded(tmp_path: Path, cap
     prov = Prov()
     gate = prov.wait_in("on_turn_start")
     async with remembering(tmp_path, prov, drain=20) as running:
-        lane = running.memories._lanes[0]
+        worker = running.memories._workers[0]
         await running.memories.recall("p", "u")
         await prov.until_in("on_turn_start")
         for _ in range(MOST_WAITING + 10):
             running.memories.session_rewound("p")
         await eventually(running.memories._inbox.empty, "everything is handed over")
-        assert lane.undone == MOST_WAITING
+        assert worker.undone == MOST_WAITING
         closing = asyncio.create_task(running.close())
-        await eventually(lambda: lane.undone > MOST_WAITING, "its own end is behind all that waits")
+        await eventually(lambda: worker.undone > MOST_WAITING, "its own end is behind all that waits")
         gate.set()
         await soon(closing, "the end")
     assert prov.calls()[-1].what == "close"
