@@ -34,7 +34,7 @@ from ostler.wire.backlog import Backlog
 
 SOFT = 256
 BUDGET = 64 * 1024 * 1024
-"""Twice the longest line: a single event is never refused for its size."""
+"""More than twice the longest line, so a single event is never refused for its size."""
 AT_ONCE = 64
 SMALL = 256
 """The weight of an event without a long text."""
