@@ -65,7 +65,7 @@ class Portions:
 class LoopShare:
     """When a sender of much output has its next turn. Pure: times and seconds of work are passed in.
 
-    A burst is free, so ordinary messages never wait. A sender that goes on gets a quarter of the time, several together a
+    A burst is free, so ordinary messages never wait. A sender that goes on gets a quarter of the time, several share a
     third: the turn of another session takes some twenty iterations of the loop, and each iteration would contain a
     portion of the flood.
     Senders may share one object if a new sender costs its maker nothing.
