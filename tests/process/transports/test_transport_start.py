@@ -46,7 +46,7 @@ async def fails(harness: TransportHarness, command: tuple[str, ...], provider: P
     await eventually(lambda: fds() == before)
     assert children() == kids
     assert caught.value.provider == provider.name
-    assert caught.value.command[0] == plan.command.line[0]
+    assert caught.value.command[0] == plan.command.full_argv[0]
     return caught.value
 
 
