@@ -21,7 +21,7 @@ class CounterValue:
         """Increase the counter by `amount`."""
         self.value += amount
 
-    def reach(self, total: float) -> None:
+    def raise_to(self, total: float) -> None:
         """Set the counter to a total that another component counts; it never goes down."""
         self.value = max(self.value, total)
 
@@ -52,7 +52,7 @@ class Total:
         self.count: float = 0
         self.sum: float = 0.0
 
-    def reach(self, count: float, total: float) -> None:
+    def raise_to(self, count: float, total: float) -> None:
         """Set both numbers to totals that another component counts."""
         self.count, self.sum = count, total
 

@@ -40,7 +40,7 @@ class Loop:
         self._vital = vital
         self._forget = forget
         self._began: float | None = None
-        self._told = ""
+        self._logged = ""
         self._judged = False
         """Whether the body has already counted this round as failed or succeeded."""
 
@@ -112,12 +112,12 @@ class Loop:
     def failed(self, error: BaseException) -> None:
         """Count and log a failed round. A repeated failure is logged in one line, and only each hundredth time."""
         self.count_failure()
-        told = f"{type(error).__name__}: {error}"
-        if told != self._told:
-            self._told = told
-            log.error("a round of %s failed, it goes on: %s", self.name, told, exc_info=error)
+        text = f"{type(error).__name__}: {error}"
+        if text != self._logged:
+            self._logged = text
+            log.error("a round of %s failed, it goes on: %s", self.name, text, exc_info=error)
         elif self.failures % 100 == 0:
-            log.error("%s goes on, its last %d rounds failed: %s", self.name, self.failures, told)
+            log.error("%s goes on, its last %d rounds failed: %s", self.name, self.failures, text)
 
     def count_failure(self) -> None:
         """Count a failed round without logging it: the caller that waits for its outcome has been told."""
@@ -128,7 +128,7 @@ class Loop:
         self._judged = True
         if self.failures:
             log.info("%s works again, after %d rounds that failed", self.name, self.failures)
-        self.failures, self._told = 0, ""
+        self.failures, self._logged = 0, ""
 
     def broken(self) -> str | None:
         """A sentence that says what is wrong with it; None for a loop in order."""

@@ -83,13 +83,13 @@ def snapshot(engine: Engine, *, enabled: bool, share: str, now: float) -> PoolSn
             )
         )
     failures = tuple(
-        FailureView(str(key), type(each.error).__name__, str(each.error), now - each.at, last_words(each.error))
+        FailureView(str(key), type(each.error).__name__, str(each.error), now - each.at, last_stderr(each.error))
         for key, each in engine.live.failures.items()
     )
     return PoolSnapshot(enabled, engine.core.snapshot(), tuple(processes), failures, share)
 
 
-def last_words(error: PoolError) -> tuple[str, ...]:
+def last_stderr(error: PoolError) -> tuple[str, ...]:
     """What the agent wrote to stderr before it failed."""
     return error.stderr if isinstance(error, AgentStartFailed | TransportLost) else ()
 

@@ -29,7 +29,7 @@ class Command:
     def __post_init__(self) -> None:
         if not self.argv or not self.argv[0]:
             raise CommandError(f"{self.label}: the command is empty")
-        texts = (*self.line, str(self.cwd), *self.env.keys(), *self.env.values())
+        texts = (*self.full_argv, str(self.cwd), *self.env.keys(), *self.env.values())
         if any("\0" in text for text in texts):
             raise CommandError(f"{self.label}: NUL byte in argv, cwd or environment")
         try:
@@ -41,7 +41,7 @@ class Command:
             raise CommandError(f"{self.label}: environment names must be non-empty and without '='")
 
     @property
-    def line(self) -> tuple[str, ...]:
+    def full_argv(self) -> tuple[str, ...]:
         return (*self.prefix, *self.argv)
 
     def marked_env(self, mark: str) -> dict[str, str]:

@@ -73,7 +73,7 @@ class Run:
         return f"{self.instance}-{self.owner.pid}-{self.owner.start}."
 
     @property
-    def reaper_words(self) -> tuple[str, str, str]:
+    def reaper_arguments(self) -> tuple[str, str, str]:
         """The arguments of its reaper's command line."""
         return self.mark, str(self.owner.pid), str(self.owner.start)
 

@@ -33,7 +33,7 @@ class ReaperClient:
     def __init__(self, run: Run, python: str) -> None:
         self._argv = [
             *(python, "-I", "-S", "-E", "-B", "-c", _BOOT, str(Path(__file__).parent)),
-            *run.reaper_words,
+            *run.reaper_arguments,
         ]
         self._tracked_lines: dict[int, str] = {}
         self._child: Child | None = None

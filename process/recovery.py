@@ -79,4 +79,4 @@ def _reaps(pid: int, run: Run) -> bool:
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return False
-    return arguments[-3:] == [word.encode() for word in run.reaper_words]
+    return arguments[-3:] == [word.encode() for word in run.reaper_arguments]

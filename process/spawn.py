@@ -86,7 +86,7 @@ def spawn(command: Command, mark: str, stdio: Stdio, cwd: str) -> Child:
     stdin, stdout, stderr = stdio.theirs
     try:
         popen = subprocess.Popen(
-            command.line,
+            command.full_argv,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,

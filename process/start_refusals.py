@@ -30,7 +30,7 @@ _PERMISSION = {errno.EACCES, errno.EPERM}
 
 def explain(command: Command, error: OSError) -> StartError:
     """Turn an errno into an error that a person can act on."""
-    program = command.line[0]
+    program = command.full_argv[0]
     kind, reason = _diagnose(command, error, program)
     return kind(command.label, program, command.cwd, reason)
 
@@ -44,23 +44,23 @@ def explain_directory(command: Command, error: OSError) -> StartError:
         kind, reason = NotPermitted, "permission denied for the working directory"
     elif error.errno in _EXHAUSTED:
         kind = ResourcesExhausted
-    return kind(command.label, command.line[0], command.cwd, reason)
+    return kind(command.label, command.full_argv[0], command.cwd, reason)
 
 
 def explain_limits(command: Command, error: OSError | ValueError) -> StartError:
     reason = f"its pipes or resource limits were refused: {error}"
     kind = NotPermitted if isinstance(error, PermissionError) else _shortage_or_not(error)
-    return kind(command.label, command.line[0], command.cwd, reason)
+    return kind(command.label, command.full_argv[0], command.cwd, reason)
 
 
 def explain_ledger(command: Command, error: OSError) -> StartError:
     reason = f"it cannot be written down in the spawn ledger, and nothing is started that nobody would end: {error}"
-    return _shortage_or_not(error)(command.label, command.line[0], command.cwd, reason)
+    return _shortage_or_not(error)(command.label, command.full_argv[0], command.cwd, reason)
 
 
 def explain_record(command: Command, error: OSError | ValueError) -> StartError:
     reason = f"it had started, but who it is could not be written down in the spawn ledger, so it was ended: {error}"
-    return _shortage_or_not(error)(command.label, command.line[0], command.cwd, reason)
+    return _shortage_or_not(error)(command.label, command.full_argv[0], command.cwd, reason)
 
 
 def _shortage_or_not(error: OSError | ValueError) -> type[StartError]:

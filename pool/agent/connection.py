@@ -160,7 +160,7 @@ class AgentConnection:
         return AgentStartFailed(
             provider=self._launch.provider.name,
             phase=phase,
-            command=self._launch.command.line,
+            command=self._launch.command.full_argv,
             why=why,
             waited=waited,
             exit_code=None if lost is None else lost.exit_code,

@@ -17,8 +17,8 @@ from ostler.pool.providers import load
 from ostler.process import ProcessSupervisor
 from tests.agents.recipes import RECIPES, Place, Recipe
 from tests.contracts.built_in import BUILT_IN
+from tests.support.provider_harness import ProviderHarness
 from tests.support.tool_stage import stage_at
-from tests.support.yard import Yard
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -67,15 +67,15 @@ def recipe(provider: Provider, home: Path, request: pytest.FixtureRequest) -> Re
 
 
 @pytest.fixture
-async def yard(provider: Provider, recipe: Recipe, tmp_path: Path) -> AsyncIterator[Yard]:
+async def provider_harness(provider: Provider, recipe: Recipe, tmp_path: Path) -> AsyncIterator[ProviderHarness]:
     """The provider under test, and the end of everything that was started."""
     runtime = tmp_path / "run"
     runtime.mkdir(mode=0o700)
     supervisor = await ProcessSupervisor.open(runtime, "contract")
     try:
         async with stage_at(tmp_path) as stage:
-            yard = Yard(provider, recipe, supervisor, stage, tmp_path)
-            yield yard
-            await yard.clear()
+            provider_harness = ProviderHarness(provider, recipe, supervisor, stage, tmp_path)
+            yield provider_harness
+            await provider_harness.clear()
     finally:
         await supervisor.aclose()

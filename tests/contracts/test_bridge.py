@@ -17,11 +17,11 @@ from ostler.bridge.session_binding import RELAY, SessionBinding
 from ostler.pool.provider import Provider, Sharing, ToolChannel
 from tests.support import hostile
 from tests.support.http_tools import running_channel
+from tests.support.provider_harness import ProviderHarness, say
 from tests.support.relays import running_bridge
 from tests.support.tool_stage import tool
 from tests.support.waiting import soon
 from tests.support.witness import arguments, environment, tree
-from tests.support.yard import Yard, say
 
 
 @dataclass
@@ -51,10 +51,10 @@ def seat(bridge: Bridge, word: str) -> tuple[SessionBinding, Desk]:
 
 
 async def test_f02_a_call_comes_by_its_channel_and_token_to_its_dispatcher(
-    yard: Yard, bridge: Bridge, channel: ToolChannel
+    provider_harness: ProviderHarness, bridge: Bridge, channel: ToolChannel
 ) -> None:
     binding, desk = seat(bridge, "tool-canary")
-    session = await yard.open(await yard.start(channel=channel), ticket=binding)
+    session = await provider_harness.open(await provider_harness.start(channel=channel), ticket=binding)
     heard = await say(session, '!call peek {"text": "asked"}')
     assert "tool-canary" in heard.text
     assert [(call.name, call.arguments, call.context) for call in desk.calls] == [
@@ -63,15 +63,15 @@ async def test_f02_a_call_comes_by_its_channel_and_token_to_its_dispatcher(
 
 
 async def test_f05_w02_calls_of_two_sessions_do_not_cross(
-    yard: Yard, bridge: Bridge, provider: Provider, channel: ToolChannel
+    provider_harness: ProviderHarness, bridge: Bridge, provider: Provider, channel: ToolChannel
 ) -> None:
     if provider.sharing is Sharing.NONE:
         pytest.skip("declared as not shared: one session for each process")
-    transport = await yard.start(channel=channel)
+    transport = await provider_harness.start(channel=channel)
     seats = [seat(bridge, f"tool-canary-{name}") for name in ("a", "b")]
     sessions = [
-        await yard.open(transport, cwd=cwd, ticket=binding)
-        for cwd, (binding, _) in zip(yard.cwds(2), seats, strict=True)
+        await provider_harness.open(transport, cwd=cwd, ticket=binding)
+        for cwd, (binding, _) in zip(provider_harness.cwds(2), seats, strict=True)
     ]
     for _ in range(2):
         heard = await asyncio.gather(*(say(session, "!call peek {}\n!call peek {}") for session in sessions))
@@ -81,9 +81,11 @@ async def test_f05_w02_calls_of_two_sessions_do_not_cross(
     assert [len(desk.calls) for _, desk in seats] == [4, 4]
 
 
-async def test_f08_a_revoked_binding_serves_nobody(yard: Yard, bridge: Bridge, channel: ToolChannel) -> None:
+async def test_f08_a_revoked_binding_serves_nobody(
+    provider_harness: ProviderHarness, bridge: Bridge, channel: ToolChannel
+) -> None:
     binding, desk = seat(bridge, "tool-canary")
-    session = await yard.open(await yard.start(channel=channel), ticket=binding)
+    session = await provider_harness.open(await provider_harness.start(channel=channel), ticket=binding)
     binding.revoke()
     heard = await say(session, "!call peek {}")
     assert "tool-canary" not in heard.text
@@ -92,27 +94,27 @@ async def test_f08_a_revoked_binding_serves_nobody(yard: Yard, bridge: Bridge, c
 
 
 async def test_f04_tools_of_two_sessions_are_listed_apart(
-    yard: Yard, bridge: Bridge, provider: Provider, channel: ToolChannel
+    provider_harness: ProviderHarness, bridge: Bridge, provider: Provider, channel: ToolChannel
 ) -> None:
     if provider.sharing is Sharing.NONE:
         pytest.skip("declared as not shared: one session for each process")
-    transport = await yard.start(channel=channel)
+    transport = await provider_harness.start(channel=channel)
     sessions = []
-    for cwd, name in zip(yard.cwds(2), ("only_a", "only_b"), strict=True):
+    for cwd, name in zip(provider_harness.cwds(2), ("only_a", "only_b"), strict=True):
         binding = bridge.open([tool(name)])
         binding.publish([tool(name)], Desk(name))
-        sessions.append(await yard.open(transport, cwd=cwd, ticket=binding))
+        sessions.append(await provider_harness.open(transport, cwd=cwd, ticket=binding))
     a, b = [(await say(session, "!tools")).text for session in sessions]
     assert ("only_a" in a, "only_b" in a) == (True, False)
     assert ("only_a" in b, "only_b" in b) == (False, True)
 
 
 async def test_f02_no_token_stands_in_an_argv_unless_declared(
-    yard: Yard, bridge: Bridge, provider: Provider, channel: ToolChannel
+    provider_harness: ProviderHarness, bridge: Bridge, provider: Provider, channel: ToolChannel
 ) -> None:
     binding, _ = seat(bridge, "tool-canary")
-    transport = await yard.start(channel=channel)
-    await yard.open(transport, ticket=binding)
+    transport = await provider_harness.start(channel=channel)
+    await provider_harness.open(transport, ticket=binding)
     endpoint = binding.http() if channel is ToolChannel.HTTP else None
     token = binding.token if endpoint is None else endpoint.headers["Authorization"].split()[1]
     shown = [word for process in tree(transport.pid) for word in arguments(process.pid) if token in word]
@@ -125,17 +127,17 @@ def relays(pid: int) -> set[int]:
 
 
 async def test_n29_a_command_of_one_session_cannot_speak_for_the_relay_of_another(
-    yard: Yard, bridge: Bridge, provider: Provider, tmp_path: Path
+    provider_harness: ProviderHarness, bridge: Bridge, provider: Provider, tmp_path: Path
 ) -> None:
     """It descends from the agent, may read and end what the agent started, and knows the token by whatever means."""
     place = tmp_path / "hostile"
-    transport = await yard.start(channel=ToolChannel.RELAY, prefix=hostile.prefix(place))
+    transport = await provider_harness.start(channel=ToolChannel.RELAY, prefix=hostile.prefix(place))
     if provider.sharing is not Sharing.NONE:
-        await yard.open(transport, cwd=yard.cwd("other"), ticket=seat(bridge, "another")[0])
+        await provider_harness.open(transport, cwd=provider_harness.cwd("other"), ticket=seat(bridge, "another")[0])
     before = relays(transport.pid)
     binding, desk = seat(bridge, "tool-canary")
     lost = asyncio.Event()
-    session = await yard.open(transport, cwd=yard.cwd("work"), ticket=binding)
+    session = await provider_harness.open(transport, cwd=provider_harness.cwd("work"), ticket=binding)
     binding.on_gone(lost.set)
     fresh = relays(transport.pid) - before
     (relay,) = fresh - {psutil.Process(pid).ppid() for pid in fresh}  # some agents start it below a process of theirs
@@ -151,12 +153,12 @@ async def test_n29_a_command_of_one_session_cannot_speak_for_the_relay_of_anothe
 
 
 async def test_n16_beside_a_session_that_lost_its_relay_a_new_one_has_its_tools(
-    yard: Yard, bridge: Bridge, provider: Provider
+    provider_harness: ProviderHarness, bridge: Bridge, provider: Provider
 ) -> None:
-    transport = await yard.start(channel=ToolChannel.RELAY)
+    transport = await provider_harness.start(channel=ToolChannel.RELAY)
     binding, desk = seat(bridge, "tool-canary")
     lost = asyncio.Event()
-    session = await yard.open(transport, ticket=binding)
+    session = await provider_harness.open(transport, ticket=binding)
     binding.on_gone(lost.set)
     for relay in relays(transport.pid):
         os.kill(relay, signal.SIGKILL)
@@ -166,8 +168,8 @@ async def test_n16_beside_a_session_that_lost_its_relay_a_new_one_has_its_tools(
     assert not desk.calls
     await session.close()
     if transport.lost is not None or provider.sharing is Sharing.NONE:
-        transport = await yard.start(channel=ToolChannel.RELAY)
+        transport = await provider_harness.start(channel=ToolChannel.RELAY)
     fresh, desk = seat(bridge, "tool-canary")
-    heard = await say(await yard.open(transport, ticket=fresh), "!call peek {}")
+    heard = await say(await provider_harness.open(transport, ticket=fresh), "!call peek {}")
     assert "tool-canary" in heard.text
     assert len(desk.calls) == 1

@@ -16,11 +16,11 @@ from ostler.pool.provider import Provider
 from tests.agents.recipes import Recipe
 from tests.support.agent_gateway import allowed
 from tests.support.openai_oracle import judge_response, judge_stream
+from tests.support.provider_harness import PATIENCE
 from tests.support.served import client as plain
 from tests.support.served import events_of, gateway_at
 from tests.support.waiting import eventually
 from tests.support.witness import arguments
-from tests.support.yard import PATIENCE
 
 if TYPE_CHECKING:
     import openai

@@ -10,9 +10,9 @@ from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import AgentFault, Phase, SessionEnded, TransportLost
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import CloseVerb, Provider, ToolChannel
+from tests.support.provider_harness import ProviderHarness, say
 from tests.support.waiting import soon
 from tests.support.witness import gone, tree
-from tests.support.yard import Yard, say
 
 ENDS = {CloseVerb.SESSION_CLOSE, CloseVerb.UNSUBSCRIBE_ARCHIVE}
 
@@ -27,9 +27,9 @@ async def still_answers(transport: Transport, session_id: str) -> bool:
     return True
 
 
-async def test_m05_close_acts_as_declared(yard: Yard, provider: Provider) -> None:
-    transport = await yard.start()
-    session, other = await yard.open(transport), None
+async def test_m05_close_acts_as_declared(provider_harness: ProviderHarness, provider: Provider) -> None:
+    transport = await provider_harness.start()
+    session, other = await provider_harness.open(transport), None
     await say(session, "hello")
     ended = await soon(session.close(), "the end of a session")
     assert ended is (provider.close is not CloseVerb.NONE)
@@ -40,19 +40,21 @@ async def test_m05_close_acts_as_declared(yard: Yard, provider: Provider) -> Non
         assert transport.lost is not None
         return
     assert await still_answers(transport, session.id) is (provider.close is CloseVerb.NONE)
-    other = await yard.open(transport)
+    other = await provider_harness.open(transport)
     assert "echo: well" in (await say(other, "well")).text
 
 
-async def test_w34a_w34b_process_tree_after_close_is_as_before_open(yard: Yard, provider: Provider) -> None:
-    transport = await yard.start(channel=ToolChannel.RELAY)
-    first = await yard.open(transport)
+async def test_w34a_w34b_process_tree_after_close_is_as_before_open(
+    provider_harness: ProviderHarness, provider: Provider
+) -> None:
+    transport = await provider_harness.start(channel=ToolChannel.RELAY)
+    first = await provider_harness.open(transport)
     await say(first, "warm up what the process keeps for itself")
     before = tree(transport.pid)
-    ticket = yard.tools("peek", word="tool-canary")
+    ticket = provider_harness.tools("peek", word="tool-canary")
     if provider.close is CloseVerb.KILL:
         pytest.skip("one session for each process: it goes with it")
-    session = await yard.open(transport, cwd=yard.cwds(2)[1], ticket=ticket)
+    session = await provider_harness.open(transport, cwd=provider_harness.cwds(2)[1], ticket=ticket)
     assert "tool-canary" in (await say(session, "!call peek {}")).text
     added = tree(transport.pid) - before
     assert set(ticket.pids) <= {process.pid for process in added}
@@ -65,9 +67,9 @@ async def test_w34a_w34b_process_tree_after_close_is_as_before_open(yard: Yard, 
         await gone(added)
 
 
-async def test_close_in_mid_turn_ends_the_turn(yard: Yard) -> None:
-    transport = await yard.start()
-    session = await yard.open(transport)
+async def test_close_in_mid_turn_ends_the_turn(provider_harness: ProviderHarness) -> None:
+    transport = await provider_harness.start()
+    session = await provider_harness.open(transport)
     turn = await session.prompt([TextPart("!stream 1\n!sleep 40")])
     await soon(session.close(), "the end of a busy session")
     assert turn.finished is not None

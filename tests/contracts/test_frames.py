@@ -18,19 +18,25 @@ from ostler.wire.json import JsonObject
 from tests.contracts.built_in import BUILT_IN
 from tests.support import wiretap
 from tests.support.acp_oracle import check_agent_frame, check_client_frame
+from tests.support.provider_harness import ProviderHarness, begin, say
 from tests.support.waiting import soon
-from tests.support.yard import Yard, begin, say
 
 
-async def test_every_frame_fits_the_schema(yard: Yard, provider: Provider, tmp_path: Path) -> None:
+async def test_every_frame_fits_the_schema(
+    provider_harness: ProviderHarness, provider: Provider, tmp_path: Path
+) -> None:
     if provider.codec is not CodecName.ACP:
         pytest.skip("its dialect is not ACP")
     tape = tmp_path / "tape.jsonl"
     approval = Approval.ASK if Approval.ASK in provider.approvals else Approval.AUTO
-    transport = await yard.start(approval=approval, prefix=(sys.executable, "-I", wiretap.__file__, str(tape)))
-    session = await yard.open(transport, ticket=yard.tools("peek", word="tool-canary"), policy=allow)
+    transport = await provider_harness.start(
+        approval=approval, prefix=(sys.executable, "-I", wiretap.__file__, str(tape))
+    )
+    session = await provider_harness.open(
+        transport, ticket=provider_harness.tools("peek", word="tool-canary"), policy=allow
+    )
     await say(session, "hello")
-    await say(session, f"{yard.recipe.asks} peek {{}}")
+    await say(session, f"{provider_harness.recipe.asks} peek {{}}")
     turn = await begin(session, "!stream 1\n!sleep 40")
     async for event in turn:
         if isinstance(event, Text):

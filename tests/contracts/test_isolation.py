@@ -8,25 +8,28 @@ from ostler.pool.agent.session import AgentSession
 from ostler.pool.events import StopReason, Text
 from ostler.pool.provider import Provider, Sharing
 from ostler.wire.json import JsonObject
+from tests.support.provider_harness import ProviderHarness, begin, hear, say
 from tests.support.tool_stage import StageTicket
 from tests.support.waiting import soon
-from tests.support.yard import Yard, begin, hear, say
 
 
-async def two(yard: Yard, provider: Provider) -> tuple[list[AgentSession], list[StageTicket]]:
+async def two(provider_harness: ProviderHarness, provider: Provider) -> tuple[list[AgentSession], list[StageTicket]]:
     """Two sessions of one process, each with a tool of a common name and one of its own."""
     if provider.sharing is Sharing.NONE:
         pytest.skip("declared as not shared: one session for each process")
-    transport = await yard.start()
-    tickets = [yard.tools("peek", f"only_{name}", word=f"tool-canary-{name}") for name in ("a", "b")]
+    transport = await provider_harness.start()
+    tickets = [provider_harness.tools("peek", f"only_{name}", word=f"tool-canary-{name}") for name in ("a", "b")]
     sessions = [
-        await yard.open(transport, cwd=cwd, ticket=ticket) for cwd, ticket in zip(yard.cwds(2), tickets, strict=True)
+        await provider_harness.open(transport, cwd=cwd, ticket=ticket)
+        for cwd, ticket in zip(provider_harness.cwds(2), tickets, strict=True)
     ]
     return sessions, tickets
 
 
-async def test_w02_wm7_tools_of_one_session_are_unknown_to_the_other(yard: Yard, provider: Provider) -> None:
-    (a, b), (ticket_a, ticket_b) = await two(yard, provider)
+async def test_w02_wm7_tools_of_one_session_are_unknown_to_the_other(
+    provider_harness: ProviderHarness, provider: Provider
+) -> None:
+    (a, b), (ticket_a, ticket_b) = await two(provider_harness, provider)
     tools_a, tools_b = [(await say(session, "!tools")).text for session in (a, b)]
     assert ("only_a" in tools_a, "only_b" in tools_a) == (True, False)
     assert ("only_a" in tools_b, "only_b" in tools_b) == (False, True)
@@ -36,8 +39,10 @@ async def test_w02_wm7_tools_of_one_session_are_unknown_to_the_other(yard: Yard,
     assert (len(ticket_a.calls), len(ticket_b.calls)) == (1, 1)
 
 
-async def test_w03a_wm7_history_and_events_of_one_session_stay_its_own(yard: Yard, provider: Provider) -> None:
-    (a, b), _ = await two(yard, provider)
+async def test_w03a_wm7_history_and_events_of_one_session_stay_its_own(
+    provider_harness: ProviderHarness, provider: Provider
+) -> None:
+    (a, b), _ = await two(provider_harness, provider)
     spoken = await asyncio.gather(say(a, "!sleep 0.2\nword-canary-a"), say(b, "!sleep 0.2\nword-canary-b"))
     assert [one.text.strip() for one in spoken] == ["echo: word-canary-a", "echo: word-canary-b"]
     recalled = await asyncio.gather(say(a, "!recall"), say(b, "!recall"))
@@ -45,8 +50,10 @@ async def test_w03a_wm7_history_and_events_of_one_session_stay_its_own(yard: Yar
     assert [one.text.count("word-canary-b") for one in recalled] == [0, 1]
 
 
-async def test_w04_cancel_of_one_session_leaves_the_other_whole(yard: Yard, provider: Provider) -> None:
-    (a, b), (_, ticket) = await two(yard, provider)
+async def test_w04_cancel_of_one_session_leaves_the_other_whole(
+    provider_harness: ProviderHarness, provider: Provider
+) -> None:
+    (a, b), (_, ticket) = await two(provider_harness, provider)
     released = asyncio.Event()
 
     async def hold(_name: str, _arguments: JsonObject) -> str:
@@ -69,8 +76,10 @@ async def test_w04_cancel_of_one_session_leaves_the_other_whole(yard: Yard, prov
     assert heard.text.strip().endswith("echo: whole")
 
 
-async def test_z8_a_silent_turn_blocks_neither_another_turn_nor_an_open(yard: Yard, provider: Provider) -> None:
-    (a, b), _ = await two(yard, provider)
+async def test_z8_a_silent_turn_blocks_neither_another_turn_nor_an_open(
+    provider_harness: ProviderHarness, provider: Provider
+) -> None:
+    (a, b), _ = await two(provider_harness, provider)
     silent = await begin(a, "!stream 1\n!sleep 40")
     assert (await say(b, "meanwhile")).text.strip() == "echo: meanwhile"
     assert not silent.finished

@@ -14,9 +14,9 @@ from ostler.pool.events import PermissionAnswered, PermissionAsked, StopReason
 from ostler.pool.permission import allow, ask, deny
 from ostler.pool.ports import PermissionPolicy
 from ostler.pool.provider import Approval, Provider, Sharing, ToolChannel
+from tests.support.provider_harness import Heard, ProviderHarness, begin, hear, say
 from tests.support.tool_stage import StageTicket
 from tests.support.waiting import soon
-from tests.support.yard import Heard, Yard, begin, hear, say
 
 
 @dataclass
@@ -35,16 +35,18 @@ class Person:
 class Asking:
     """A process whose agent asks before it acts."""
 
-    yard: Yard
+    provider_harness: ProviderHarness
     transport: Transport
 
     async def open(self, policy: PermissionPolicy, cwd: str | None = None) -> tuple[AgentSession, StageTicket]:
-        ticket = self.yard.tools("peek", word="tool-canary")
-        return await self.yard.open(self.transport, cwd=cwd, ticket=ticket, policy=policy), ticket
+        ticket = self.provider_harness.tools("peek", word="tool-canary")
+        return await self.provider_harness.open(self.transport, cwd=cwd, ticket=ticket, policy=policy), ticket
 
     @property
     def order(self) -> str:
-        return "!ask" if self.yard.recipe.asks == "!ask" else f"{self.yard.recipe.asks} peek {{}}"
+        return (
+            "!ask" if self.provider_harness.recipe.asks == "!ask" else f"{self.provider_harness.recipe.asks} peek {{}}"
+        )
 
     def acted(self, heard: Heard, ticket: StageTicket) -> bool:
         """Whether it did what it asked for."""
@@ -52,11 +54,11 @@ class Asking:
 
 
 @pytest.fixture
-async def asking(yard: Yard, provider: Provider) -> Asking:
+async def asking(provider_harness: ProviderHarness, provider: Provider) -> Asking:
     if Approval.ASK not in provider.approvals:
         pytest.skip("declared as never asking")
     channel = ToolChannel.RELAY if provider.tool_channel is not ToolChannel.RELAY else None
-    return Asking(yard, await yard.start(approval=Approval.ASK, channel=channel))
+    return Asking(provider_harness, await provider_harness.start(approval=Approval.ASK, channel=channel))
 
 
 async def test_permission_allowed(asking: Asking) -> None:
@@ -93,7 +95,7 @@ async def test_w38a_a_pending_permission_blocks_no_other_session(asking: Asking,
     if provider.sharing is Sharing.NONE:
         pytest.skip("one session for each process")
     person = Person()
-    cwd_a, cwd_b = asking.yard.cwds(2)
+    cwd_a, cwd_b = asking.provider_harness.cwds(2)
     waiting, _ = await asking.open(ask(person, deadline=60), cwd_a)
     turn = await begin(waiting, asking.order)
     await soon(person.asked.wait(), "the agent asking")

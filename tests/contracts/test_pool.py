@@ -13,9 +13,9 @@ from ostler.pool.provider import Provider, Sharing
 from tests.agents.recipes import Recipe
 from tests.contracts.built_in import BUILT_IN
 from tests.support.pools import say
+from tests.support.provider_harness import DEADLINES, PATIENCE
 from tests.support.waiting import soon
 from tests.support.witness import gone, tree
-from tests.support.yard import DEADLINES, PATIENCE
 
 
 def other_than(provider: Provider) -> str:

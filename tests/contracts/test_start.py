@@ -8,13 +8,13 @@ import pytest
 
 from ostler.pool.provider import Provider, Sharing
 from ostler.pool.providers import load
+from tests.support.provider_harness import ProviderHarness, say
 from tests.support.waiting import within
 from tests.support.witness import arguments, environment, open_files
-from tests.support.yard import Yard, say
 
 
-async def test_handshake(yard: Yard) -> None:
-    transport = await yard.start()
+async def test_handshake(provider_harness: ProviderHarness) -> None:
+    transport = await provider_harness.start()
     assert transport.info.name
     assert transport.info.version
     assert transport.lost is None
@@ -24,31 +24,31 @@ async def test_handshake(yard: Yard) -> None:
     assert await transport.probe(10)
 
 
-async def test_session(yard: Yard) -> None:
-    transport = await yard.start()
-    session = await yard.open(transport)
+async def test_session(provider_harness: ProviderHarness) -> None:
+    transport = await provider_harness.start()
+    session = await provider_harness.open(transport)
     assert session.id
-    assert session.cwd == yard.cwd()
+    assert session.cwd == provider_harness.cwd()
     assert session.turn is None
     assert session.sealed is None
     assert (transport.sessions, transport.opened) == (1, 1)
 
 
-async def test_e05_no_secret_of_another_provider(yard: Yard, provider: Provider) -> None:
+async def test_e05_no_secret_of_another_provider(provider_harness: ProviderHarness, provider: Provider) -> None:
     every = {name for known in load().values() for name in known.credentials}
     decoys = {name: f"decoy-{name}" for name in every}
-    transport = await yard.start(environ={**os.environ, **decoys})
+    transport = await provider_harness.start(environ={**os.environ, **decoys})
     foreign = {f"decoy-{name}" for name in every - set(provider.credentials)}
     assert not foreign & set(environment(transport.pid).values())
     assert not [word for word in arguments(transport.pid) if "decoy-" in word or "sk-fake" in word]
 
 
-async def test_child_inherits_nothing_but_its_three_pipes(yard: Yard) -> None:
+async def test_child_inherits_nothing_but_its_three_pipes(provider_harness: ProviderHarness) -> None:
     decoy = os.pipe()
     try:
         for end in decoy:
             os.set_inheritable(end, True)
-        transport = await yard.start()
+        transport = await provider_harness.start()
         ours, theirs = open_files(), open_files(transport.pid)
     finally:
         for end in decoy:
@@ -59,17 +59,19 @@ async def test_child_inherits_nothing_but_its_three_pipes(yard: Yard) -> None:
     assert shared == {theirs[0], theirs[1], theirs[2]}
 
 
-async def test_m01_w29c_eight_opens_at_once_keep_their_own_tools(yard: Yard, provider: Provider) -> None:
+async def test_m01_w29c_eight_opens_at_once_keep_their_own_tools(
+    provider_harness: ProviderHarness, provider: Provider
+) -> None:
     if provider.sharing is Sharing.NONE:
         pytest.skip("one session for each process")
     count = min(8, provider.seats_per_process)
-    transport = await yard.start()
+    transport = await provider_harness.start()
     words = [f"canary-{number}" for number in range(count)]
-    tickets = [yard.tools("peek", word=word) for word in words]
+    tickets = [provider_harness.tools("peek", word=word) for word in words]
     async with within(300, f"{count} sessions opened at once"), asyncio.TaskGroup() as opens:
         tasks = [
-            opens.create_task(yard.open(transport, cwd=cwd, ticket=ticket))
-            for cwd, ticket in zip(yard.cwds(count), tickets, strict=True)
+            opens.create_task(provider_harness.open(transport, cwd=cwd, ticket=ticket))
+            for cwd, ticket in zip(provider_harness.cwds(count), tickets, strict=True)
         ]
     sessions = [task.result() for task in tasks]
     assert len({session.id for session in sessions}) == count

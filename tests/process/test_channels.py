@@ -24,7 +24,7 @@ from ostler.pool.keys import TransportKey
 from ostler.pool.provider import ToolChannel
 from tests.support.acp_oracle import check_agent_frame, check_client_frame
 from tests.support.http_tools import INITIALIZE, bare
-from tests.support.pools import Stable, below, open_stable, say
+from tests.support.pools import PoolHarness, below, open_pool_harness, say
 from tests.support.relays import Held
 
 WHOAMI = {"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}}
@@ -41,7 +41,7 @@ async def whoami(call: ToolCall) -> CallResult:
 @asynccontextmanager
 async def house(
     folder: Path, channel: ToolChannel, *flags: str, http: bool = True, **settings: Any
-) -> AsyncIterator[tuple[Stable, Bridge]]:
+) -> AsyncIterator[tuple[PoolHarness, Bridge]]:
     flags = flags or (f"--mcp-{channel.value}",)
     door = HttpChannel(HttpSettings(enabled=True))
     bridge = Bridge(BridgeSettings(data_directory=folder), http=door)
@@ -49,8 +49,8 @@ async def house(
     if http:
         await door.start()
     try:
-        async with open_stable(folder, *flags, tool_port=bridge, tool_channel=channel, **settings) as stable:
-            yield stable, bridge
+        async with open_pool_harness(folder, *flags, tool_port=bridge, tool_channel=channel, **settings) as harness:
+            yield harness, bridge
     finally:
         await bridge.stop()
         await door.stop()
@@ -68,22 +68,22 @@ def publish(lease: Lease, who: str, *definitions: dict[str, Any], dispatcher: An
     ticket.publish(definitions or TOOLS.definitions, dispatcher, who)  # type: ignore[attr-defined] - the bridge's can
 
 
-def frames(stable: Stable, event: str) -> list[dict[str, Any]]:
+def frames(harness: PoolHarness, event: str) -> list[dict[str, Any]]:
     """What the agents have recorded."""
-    lines = [json.loads(line) for line in stable.record.read_text().splitlines()]
+    lines = [json.loads(line) for line in harness.record.read_text().splitlines()]
     return [line["frame"] for line in lines if line["event"] == event and "frame" in line]
 
 
-def servers(stable: Stable) -> list[dict[str, Any]]:
+def servers(harness: PoolHarness) -> list[dict[str, Any]]:
     """How the agents were told of tool servers."""
-    opened = [frame for frame in frames(stable, "in") if frame.get("method") == "session/new"]
+    opened = [frame for frame in frames(harness, "in") if frame.get("method") == "session/new"]
     return [server for frame in opened for server in frame["params"]["mcpServers"]]
 
 
 async def test_f04_f05_two_sessions_list_and_call_their_own(tmp_path: Path, channel: ToolChannel) -> None:
-    async with house(tmp_path, channel) as (stable, bridge):
-        a = await stable.pool.lease(stable.key(), tools=TOOLS)
-        b = await stable.pool.lease(stable.key(), tools=ToolSet((WHOAMI, SECRET)))
+    async with house(tmp_path, channel) as (harness, bridge):
+        a = await harness.pool.lease(harness.key(), tools=TOOLS)
+        b = await harness.pool.lease(harness.key(), tools=ToolSet((WHOAMI, SECRET)))
         publish(a, "a")
         publish(b, "b", WHOAMI, SECRET)
         assert await say(a, "!tools") == "whoami"
@@ -92,44 +92,44 @@ async def test_f04_f05_two_sessions_list_and_call_their_own(tmp_path: Path, chan
         answers = await asyncio.gather(say(a, calls), say(b, calls))
         assert [set(answer.splitlines()) for answer in answers] == [{"whoami of a"}, {"whoami of b"}]
         assert (await say(a, "!call secret {}")).startswith("error:")
-        assert len(stable.starts()) == 1
-        assert (stable.relays(), bridge.stats.connected) == ([], 0)
+        assert len(harness.starts()) == 1
+        assert (harness.relays(), bridge.stats.connected) == ([], 0)
 
 
 async def test_f02_a_secret_is_told_once_and_stands_in_no_argv(tmp_path: Path, channel: ToolChannel) -> None:
-    async with house(tmp_path, channel) as (stable, _):
-        a, b = [await stable.pool.lease(stable.key(), tools=TOOLS) for _ in range(2)]
+    async with house(tmp_path, channel) as (harness, _):
+        a, b = [await harness.pool.lease(harness.key(), tools=TOOLS) for _ in range(2)]
         assert a.ticket is not None
         assert b.ticket is not None
-        told = servers(stable)
+        told = servers(harness)
         assert {server["type"] for server in told} == {channel.value}
         secrets = {server.get("serverId") or server["headers"][0]["value"].split()[1] for server in told}
         assert len(secrets) == len(told) >= 2
         assert not any(ticket.token in json.dumps(told) for ticket in (a.ticket, b.ticket))
-        argv = [word for process in stable.tree() for word in process.cmdline()]
+        argv = [word for process in harness.tree() for word in process.cmdline()]
         assert not any(secret in word for secret in secrets for word in argv)
-        assert [below(pid) for pid in stable.pids()] == [[]]
+        assert [below(pid) for pid in harness.pids()] == [[]]
 
 
 async def test_f03_a_changed_list_is_told_to_its_own_session(tmp_path: Path, channel: ToolChannel) -> None:
-    async with house(tmp_path, channel) as (stable, _):
-        a, b = [await stable.pool.lease(stable.key(), tools=TOOLS) for _ in range(2)]
+    async with house(tmp_path, channel) as (harness, _):
+        a, b = [await harness.pool.lease(harness.key(), tools=TOOLS) for _ in range(2)]
         publish(a, "a")
         publish(b, "b")
         publish(a, "a", WHOAMI, SECRET)
-        await stable.settled(lambda: '"tools": ["secret", "whoami"]' in stable.record.read_text())
+        await harness.settled(lambda: '"tools": ["secret", "whoami"]' in harness.record.read_text())
         assert await say(a, "!tools\n!call secret {}") == "secret\nwhoami\nsecret of a"
         assert await say(b, "!tools") == "whoami"
 
 
 async def test_what_is_said_over_the_pipe_is_what_the_draft_has(tmp_path: Path) -> None:
-    async with house(tmp_path, ToolChannel.ACP) as (stable, _):
-        lease = await stable.pool.lease(stable.key(), tools=TOOLS)
+    async with house(tmp_path, ToolChannel.ACP) as (harness, _):
+        lease = await harness.pool.lease(harness.key(), tools=TOOLS)
         publish(lease, "me")
         publish(lease, "me", WHOAMI, SECRET)
-        await stable.settled(lambda: '"tools": ["secret", "whoami"]' in stable.record.read_text())
+        await harness.settled(lambda: '"tools": ["secret", "whoami"]' in harness.record.read_text())
         assert await say(lease, "!call whoami {}") == "whoami of me"
-        said, told = ([each for each in frames(stable, way) if "method" in each] for way in ("out", "in"))
+        said, told = ([each for each in frames(harness, way) if "method" in each] for way in ("out", "in"))
         for frame in said:
             check_agent_frame(frame, {})
         for frame in told:
@@ -140,8 +140,8 @@ async def test_what_is_said_over_the_pipe_is_what_the_draft_has(tmp_path: Path) 
 
 
 async def test_f07_a_running_call_ends_where_it_began(tmp_path: Path, channel: ToolChannel) -> None:
-    async with house(tmp_path, channel) as (stable, _):
-        lease, held = await stable.pool.lease(stable.key(), tools=TOOLS), Held("old")
+    async with house(tmp_path, channel) as (harness, _):
+        lease, held = await harness.pool.lease(harness.key(), tools=TOOLS), Held("old")
         publish(lease, "me", dispatcher=held)
         turn = asyncio.create_task(say(lease, "!call whoami {}\n!call whoami {}"))
         await held.begun.acquire()
@@ -151,21 +151,21 @@ async def test_f07_a_running_call_ends_where_it_began(tmp_path: Path, channel: T
 
 
 async def test_a_cancelled_turn_stops_its_call(tmp_path: Path, channel: ToolChannel) -> None:
-    async with house(tmp_path, channel) as (stable, _):
-        lease, held = await stable.pool.lease(stable.key(), tools=TOOLS), Held("mine")
+    async with house(tmp_path, channel) as (harness, _):
+        lease, held = await harness.pool.lease(harness.key(), tools=TOOLS), Held("mine")
         publish(lease, "me", dispatcher=held)
         turn = await lease.prompt("!call whoami {}")
         await held.begun.acquire()
         turn.cancel()
         await turn.ended()
-        await stable.settled(lambda: held.cancelled == 1)
+        await harness.settled(lambda: held.cancelled == 1)
         publish(lease, "me")
         assert await say(lease, "!call whoami {}") == "whoami of me"
 
 
 async def test_f08_revoking_one_leaves_the_other(tmp_path: Path, channel: ToolChannel) -> None:
-    async with house(tmp_path, channel) as (stable, _):
-        a, b = [await stable.pool.lease(stable.key(), tools=TOOLS) for _ in range(2)]
+    async with house(tmp_path, channel) as (harness, _):
+        a, b = [await harness.pool.lease(harness.key(), tools=TOOLS) for _ in range(2)]
         publish(a, "a")
         publish(b, "b")
         assert a.ticket is not None
@@ -175,30 +175,30 @@ async def test_f08_revoking_one_leaves_the_other(tmp_path: Path, channel: ToolCh
 
 
 async def test_f20_release_takes_its_own_and_nothing_else(tmp_path: Path, channel: ToolChannel) -> None:
-    async with house(tmp_path, channel) as (stable, _):
-        a, b = [await stable.pool.lease(stable.key(), tools=TOOLS) for _ in range(2)]
+    async with house(tmp_path, channel) as (harness, _):
+        a, b = [await harness.pool.lease(harness.key(), tools=TOOLS) for _ in range(2)]
         publish(a, "a")
         publish(b, "b")
         ticket = a.ticket
         assert ticket is not None
         a.release()
-        await stable.settled(lambda: ticket.definitions == ())
+        await harness.settled(lambda: ticket.definitions == ())
         assert await say(b, "!call whoami {}") == "whoami of b"
 
 
 async def test_a_parked_seat_is_claimed_with_its_tools_attached(tmp_path: Path, channel: ToolChannel) -> None:
     key = TransportKey("demo", "demo", str(tmp_path))
-    async with house(tmp_path, channel, warm=(WarmKey(key, TOOLS, 2),)) as (stable, _):
-        await stable.settled(lambda: stable.pool.snapshot().core.census.parked >= 2)
-        lease = await stable.pool.lease(key, tools=TOOLS)
+    async with house(tmp_path, channel, warm=(WarmKey(key, TOOLS, 2),)) as (harness, _):
+        await harness.settled(lambda: harness.pool.snapshot().core.census.parked >= 2)
+        lease = await harness.pool.lease(key, tools=TOOLS)
         assert (lease.warmth, lease.waited.session_new) == ("parked", 0)
         publish(lease, "me")
         assert await say(lease, "!call whoami {}") == "whoami of me"
 
 
 async def test_f09_f10_http_tokens_open_what_they_were_made_for_and_die_with_it(tmp_path: Path) -> None:
-    async with house(tmp_path, ToolChannel.HTTP) as (stable, _):
-        a, b = [await stable.pool.lease(stable.key(), tools=TOOLS) for _ in range(2)]
+    async with house(tmp_path, ToolChannel.HTTP) as (harness, _):
+        a, b = [await harness.pool.lease(harness.key(), tools=TOOLS) for _ in range(2)]
         publish(a, "a")
         publish(b, "b")
         assert a.ticket is not None
@@ -263,10 +263,10 @@ for line in sys.stdin:
 
 
 async def test_f09_ids_of_another_process_and_unknown_ones_are_one_refusal(tmp_path: Path) -> None:
-    async with house(tmp_path, ToolChannel.ACP) as (stable, bridge):
-        lease = await stable.pool.lease(stable.key(), tools=TOOLS)
+    async with house(tmp_path, ToolChannel.ACP) as (harness, bridge):
+        lease = await harness.pool.lease(harness.key(), tools=TOOLS)
         publish(lease, "me")
-        async with thieves(tmp_path, bridge, servers(stable)[0]["serverId"], "0" * 32) as pool:
+        async with thieves(tmp_path, bridge, servers(harness)[0]["serverId"], "0" * 32) as pool:
             thief = await pool.lease(TransportKey("acp", "default", str(tmp_path)), tools=ToolSet((SECRET,)))
             told = dict(json.loads(await say(thief, "what were you told?")))
         assert told.pop("list") == [SECRET]
@@ -289,20 +289,20 @@ async def thieves(folder: Path, bridge: Bridge, *stolen: str) -> AsyncIterator[T
 
 
 async def test_an_agent_without_the_channel_is_named_when_a_seat_opens(tmp_path: Path, channel: ToolChannel) -> None:
-    async with house(tmp_path, channel, "--no-list-changed") as (stable, _):
+    async with house(tmp_path, channel, "--no-list-changed") as (harness, _):
         with pytest.raises(PoolError) as caught:
-            await stable.pool.lease(stable.key(), tools=TOOLS)
+            await harness.pool.lease(harness.key(), tools=TOOLS)
         error = missing(caught.value)
         assert (error.provider, error.channel) == ("demo", channel.value)
         assert "ostler-demo" in error.why
         # Without tools there is nothing to offer, and nothing amiss.
-        assert await say(await stable.pool.lease(stable.key()), "well") == "echo: well"
+        assert await say(await harness.pool.lease(harness.key()), "well") == "echo: well"
 
 
 async def test_a_gateway_without_the_http_channel_says_so(tmp_path: Path) -> None:
-    async with house(tmp_path, ToolChannel.HTTP, http=False) as (stable, _):
+    async with house(tmp_path, ToolChannel.HTTP, http=False) as (harness, _):
         with pytest.raises(PoolError) as caught:
-            await stable.pool.lease(stable.key(), tools=TOOLS)
+            await harness.pool.lease(harness.key(), tools=TOOLS)
         assert "runs no HTTP tool channel" in missing(caught.value).why
 
 

@@ -15,81 +15,83 @@ from ostler.pool import ProviderSettings, TransportKey
 from ostler.pool.events import Finished, StopReason
 from tests.support import app_server
 from tests.support.agent_clock import agent_turns
-from tests.support.pools import Stable, alive, open_stable, say
+from tests.support.pools import PoolHarness, alive, open_pool_harness, say
 
 CODEX = "codex-app-server"
 BOOT = 2.0
 
 
 @asynccontextmanager
-async def both(folder: Path, *flags: str) -> AsyncIterator[Stable]:
+async def both(folder: Path, *flags: str) -> AsyncIterator[PoolHarness]:
     """A pool of demo agents and of app-servers; the flags are the app-server's."""
     server = ProviderSettings(command=(sys.executable, "-S", app_server.__file__, *flags))
-    async with open_stable(folder) as stable:
-        providers = {**stable.settings.providers, CODEX: server}
-        stable.pool.reload(replace(stable.settings, providers=providers), stable.environ)
-        yield stable
+    async with open_pool_harness(folder) as harness:
+        providers = {**harness.settings.providers, CODEX: server}
+        harness.pool.reload(replace(harness.settings, providers=providers), harness.environ)
+        yield harness
 
 
-def codex(stable: Stable, name: str = "work", model: str = "m") -> TransportKey:
+def codex(harness: PoolHarness, name: str = "work", model: str = "m") -> TransportKey:
     """An app-server's key whose directory exists."""
-    return replace(stable.key(name, model), provider=CODEX)
+    return replace(harness.key(name, model), provider=CODEX)
 
 
 async def test_e27_e01_the_same_key_is_the_same_app_server(tmp_path: Path) -> None:
-    async with both(tmp_path) as stable:
-        first = await stable.pool.get(codex(stable))
-        assert await stable.pool.get(codex(stable)) is first
-        assert stable.pids() == {first.pid}
+    async with both(tmp_path) as harness:
+        first = await harness.pool.get(codex(harness))
+        assert await harness.pool.get(codex(harness)) is first
+        assert harness.pids() == {first.pid}
 
 
 async def test_e27_e02_a_key_that_differs_in_one_part_is_another_process(tmp_path: Path) -> None:
-    async with both(tmp_path) as stable:
-        keys = [codex(stable), codex(stable, "other"), codex(stable, model="second"), stable.key("work", "m")]
-        pids = [(await stable.pool.get(key)).pid for key in keys]
+    async with both(tmp_path) as harness:
+        keys = [codex(harness), codex(harness, "other"), codex(harness, model="second"), harness.key("work", "m")]
+        pids = [(await harness.pool.get(key)).pid for key in keys]
         assert len(set(pids)) == 4
-        assert stable.pids() == set(pids)
+        assert harness.pids() == set(pids)
 
 
 async def test_e27_e11_a_released_thread_never_ends_a_shared_process(tmp_path: Path) -> None:
-    async with both(tmp_path) as stable:
-        transport = await stable.pool.get(codex(stable))
-        leases = [await stable.pool.lease(codex(stable)) for _ in range(3)]
+    async with both(tmp_path) as harness:
+        transport = await harness.pool.get(codex(harness))
+        leases = [await harness.pool.lease(codex(harness)) for _ in range(3)]
         for lease in leases:
             assert await say(lease, "hello") == "hello"
             lease.release()
-        async with await stable.pool.lease(codex(stable)) as fourth:
+        async with await harness.pool.lease(codex(harness)) as fourth:
             assert await say(fourth, "recall") == ""
             assert fourth.pid == transport.pid
-        assert stable.pids() == {transport.pid}
+        assert harness.pids() == {transport.pid}
 
 
 async def test_e27_e13_shutdown_leaves_nothing_not_even_what_ignores_it(tmp_path: Path) -> None:
-    async with both(tmp_path, "--stubborn") as stable:
-        lease = await stable.pool.lease(codex(stable))
+    async with both(tmp_path, "--stubborn") as harness:
+        lease = await harness.pool.lease(codex(harness))
         family = [lease.pid, int(await say(lease, "fork"))]
         assert all(map(alive, family))
-        await stable.pool.shutdown()
-        await stable.pool.shutdown()
+        await harness.pool.shutdown()
+        await harness.pool.shutdown()
         assert not any(map(alive, family))
         lease.release()
 
 
 async def test_e27_e16_an_idle_app_server_that_dies_is_replaced(tmp_path: Path) -> None:
-    async with both(tmp_path) as stable:
-        before = await stable.pool.get(codex(stable))
+    async with both(tmp_path) as harness:
+        before = await harness.pool.get(codex(harness))
         os.kill(before.pid, signal.SIGKILL)
         await before.wait_lost()
-        async with await stable.pool.lease(codex(stable)) as lease:
+        async with await harness.pool.lease(codex(harness)) as lease:
             assert lease.pid != before.pid
             assert await say(lease, "still here") == "still here"
-            assert stable.pids() - {before.pid} == {lease.pid}  # the dead one is on record until its family is buried
+            assert harness.pids() - {before.pid} == {
+                lease.pid
+            }  # the dead one is on record until its process tree is reaped
 
 
 async def test_e27_e17_a_death_fails_the_running_turns_once_and_nobody_else(tmp_path: Path) -> None:
-    async with both(tmp_path) as stable:
-        bystander = await stable.pool.lease(stable.key())
-        leases = [await stable.pool.lease(codex(stable)) for _ in range(2)]
+    async with both(tmp_path) as harness:
+        bystander = await harness.pool.lease(harness.key())
+        leases = [await harness.pool.lease(codex(harness)) for _ in range(2)]
         turns = [await lease.prompt("wait") for lease in leases]
         pid = leases[0].pid
         os.kill(pid, signal.SIGKILL)
@@ -100,42 +102,42 @@ async def test_e27_e17_a_death_fails_the_running_turns_once_and_nobody_else(tmp_
         for lease in leases:
             await lease.wait_moved()
             lease.release()
-        async with await stable.pool.lease(codex(stable)) as again:
+        async with await harness.pool.lease(codex(harness)) as again:
             assert (await say(again, "recall"), again.pid == pid) == ("", False)
         assert await say(bystander, "well") == "echo: well"
         bystander.release()
 
 
 async def test_e27_two_providers_are_two_processes_whose_sessions_never_mix(tmp_path: Path) -> None:
-    async with both(tmp_path) as stable:
-        servers = [await stable.pool.lease(codex(stable)) for _ in range(2)]
-        demos = [await stable.pool.lease(stable.key()) for _ in range(2)]
+    async with both(tmp_path) as harness:
+        servers = [await harness.pool.lease(codex(harness)) for _ in range(2)]
+        demos = [await harness.pool.lease(harness.key()) for _ in range(2)]
         for number, lease in enumerate([*servers, *demos]):
             await say(lease, f"word{number}")
         assert [await say(lease, "recall") for lease in servers] == ["word0", "word1"]
         assert [await say(lease, "!recall") for lease in demos] == ["word2", "word3"]
         assert len({lease.pid for lease in servers}) == len({lease.pid for lease in demos}) == 1
-        assert stable.pids() == {servers[0].pid, demos[0].pid}
+        assert harness.pids() == {servers[0].pid, demos[0].pid}
         for lease in (*servers, *demos):
             lease.release()
 
 
 async def test_e08_the_boot_is_over_when_get_returns(tmp_path: Path) -> None:
     """On the agents' own clock, which is ours: what follows is an open and a prompt, and nothing of a start."""
-    async with open_stable(tmp_path, "--boot-delay", str(BOOT)) as stable:
-        keys = [stable.key(f"work{number}") for number in range(4)]
+    async with open_pool_harness(tmp_path, "--boot-delay", str(BOOT)) as harness:
+        keys = [harness.key(f"work{number}") for number in range(4)]
         began = time.monotonic()
-        transports = await asyncio.gather(*map(stable.pool.get, keys))
+        transports = await asyncio.gather(*map(harness.pool.get, keys))
         booted = time.monotonic()
         for number, key in enumerate(keys):
             asked = time.monotonic()
-            async with await stable.pool.lease(key) as lease:
+            async with await harness.pool.lease(key) as lease:
                 assert await say(lease, f"hello {number}") == f"echo: hello {number}"
                 assert lease.pid == transports[number].pid
-            turn = agent_turns(stable.record)[f"hello {number}"]
+            turn = agent_turns(harness.record)[f"hello {number}"]
             assert began + BOOT <= turn.up <= booted <= asked < turn.prompted
-            assert set(asked_of(stable.record, turn.pid, behind=turn.up)) == {"session/new", "session/prompt"}
-        assert len(stable.starts()) == len(keys)
+            assert set(asked_of(harness.record, turn.pid, behind=turn.up)) == {"session/new", "session/prompt"}
+        assert len(harness.starts()) == len(keys)
 
 
 def asked_of(record: Path, pid: int, *, behind: float) -> list[str]:

@@ -17,7 +17,7 @@ from ostler.pool import PoolClosed, PoolError, PoolSettings, TransportKey, Trans
 from ostler.pool.blocking import BlockingPool
 from ostler.pool.events import Finished, StopReason, Text
 from ostler.pool.owner_loop import ForeignLoopTurn, OwnerLoop
-from tests.support.pools import alive, demo_settings, open_stable
+from tests.support.pools import alive, demo_settings, open_pool_harness
 from tests.support.waiting import eventually, soon
 
 
@@ -126,11 +126,11 @@ async def is_cancelled(turn: ForeignLoopTurn) -> None:
 async def test_leaving_the_loop_early_on_another_loop_cancels_the_turn(
     tmp_path: Path, leave: Callable[[ForeignLoopTurn], Awaitable[None]]
 ) -> None:
-    async with open_stable(tmp_path) as stable:
-        key = stable.key()
+    async with open_pool_harness(tmp_path) as harness:
+        key = harness.key()
 
         async def elsewhere() -> None:
-            async with await stable.pool.lease(key) as lease:
+            async with await harness.pool.lease(key) as lease:
                 turn = await lease.prompt("first\n!sleep 30")
                 assert isinstance(turn, ForeignLoopTurn)
                 await leave(turn)
@@ -145,11 +145,11 @@ async def test_leaving_the_loop_early_on_another_loop_cancels_the_turn(
 
 
 async def test_wm5_a_turn_whose_caller_is_cancelled_while_it_crosses_is_cancelled_too(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        key = stable.key()
+    async with open_pool_harness(tmp_path) as harness:
+        key = harness.key()
 
         async def elsewhere() -> None:
-            async with await stable.pool.lease(key) as lease:
+            async with await harness.pool.lease(key) as lease:
                 prompting = asyncio.create_task(lease.prompt("first\n!sleep 30"))
                 await asyncio.sleep(0)
                 # This loop stands still meanwhile: home has given the turn away, and nobody here has taken it.

@@ -14,7 +14,7 @@ from ostler.pool.agent.turn import AgentTurn
 from ostler.pool.blocking import BlockingPool
 from ostler.pool.events import Finished, StopReason, Text
 from ostler.pool.owner_loop import ForeignLoopTurn
-from tests.support.pools import open_stable, say
+from tests.support.pools import open_pool_harness, say
 from tests.support.waiting import eventually, soon
 
 CALLS = '!call who\n!call count {"by": 2}'
@@ -43,53 +43,53 @@ async def said(turn: AgentTurn | ForeignLoopTurn) -> list[str]:
 
 async def test_n51_functions_answer_the_session_that_was_leased_with_them_and_no_other(tmp_path: Path) -> None:
     counters = {"ann": Counter(), "bob": Counter()}
-    async with open_bridge() as bridge, open_stable(tmp_path, tool_port=bridge) as stable:
+    async with open_bridge() as bridge, open_pool_harness(tmp_path, tool_port=bridge) as harness:
 
         async def converse(name: str) -> list[str]:
             tools = [who, counters[name].count]
-            async with await stable.pool.lease(stable.key(), tools=tools, tool_context=name) as lease:
+            async with await harness.pool.lease(harness.key(), tools=tools, tool_context=name) as lease:
                 return [*await said(await lease.prompt(CALLS)), *await said(await lease.prompt(CALLS))]
 
         answers = await asyncio.gather(converse("ann"), converse("bob"))
         assert answers == [[f"this is {name}", "2", f"this is {name}", "4"] for name in counters]
-        assert len(stable.starts()) == 1
-        async with await stable.pool.lease(stable.key(), tools=[Tool.of(who, name="me")], tool_context="cy") as lease:
+        assert len(harness.starts()) == 1
+        async with await harness.pool.lease(harness.key(), tools=[Tool.of(who, name="me")], tool_context="cy") as lease:
             assert await said(await lease.prompt("!tools\n!call me")) == ["me", "this is cy"]
 
 
 async def test_n51_a_seat_that_is_kept_warm_with_functions_is_claimed_with_them(tmp_path: Path) -> None:
-    async with open_bridge() as bridge, open_stable(tmp_path, tool_port=bridge) as stable:
-        stable.pool.warm(stable.key(), tools=[who])
-        await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 1)
-        async with await stable.pool.lease(stable.key(), tools=[who], tool_context="ann") as lease:
+    async with open_bridge() as bridge, open_pool_harness(tmp_path, tool_port=bridge) as harness:
+        harness.pool.warm(harness.key(), tools=[who])
+        await harness.settled(lambda: harness.pool.snapshot().core.census.parked == 1)
+        async with await harness.pool.lease(harness.key(), tools=[who], tool_context="ann") as lease:
             assert lease.warmth == "parked"
             assert await say(lease, "!call who") == "this is ann"
 
 
 async def test_n51_tools_that_nobody_could_answer_are_refused(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
+    async with open_pool_harness(tmp_path) as harness:
         definition = {"name": "who", "inputSchema": {"type": "object"}}
         for tools in ([who], [], ToolSet((definition,))):
             with pytest.raises(NoToolPort, match=r"open_pool\(tool_port=bridge\)"):
-                await stable.pool.lease(stable.key(), tools=tools)
+                await harness.pool.lease(harness.key(), tools=tools)
         with pytest.raises(NoToolPort):
-            stable.pool.warm(stable.key(), tools=[who])
-        assert stable.starts() == []
-    async with open_bridge() as bridge, open_stable(tmp_path / "other", tool_port=bridge) as stable:
+            harness.pool.warm(harness.key(), tools=[who])
+        assert harness.starts() == []
+    async with open_bridge() as bridge, open_pool_harness(tmp_path / "other", tool_port=bridge) as harness:
         for wrong in (lambda anything: None, "who"):
             with pytest.raises(SignatureRefused):
-                await stable.pool.lease(stable.key(), tools=[wrong])  # type: ignore[list-item] - what is no function
+                await harness.pool.lease(harness.key(), tools=[wrong])  # type: ignore[list-item] - what is no function
 
 
 async def test_n51_a_released_lease_refuses_a_prompt_at_once(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        lease = await stable.pool.lease(stable.key())
+    async with open_pool_harness(tmp_path) as harness:
+        lease = await harness.pool.lease(harness.key())
         assert await say(lease, "hello") == "echo: hello"
         lease.release()
         with pytest.raises(LeaseEnded) as refused:
             await lease.prompt("hello")
-        assert (refused.value.key, refused.value.lease) == (stable.key(), lease.id)
-        other = await stable.pool.lease(stable.key())
+        assert (refused.value.key, refused.value.lease) == (harness.key(), lease.id)
+        other = await harness.pool.lease(harness.key())
 
         async def elsewhere() -> None:
             assert isinstance(await other.prompt("hi"), ForeignLoopTurn)
@@ -100,7 +100,7 @@ async def test_n51_a_released_lease_refuses_a_prompt_at_once(tmp_path: Path) -> 
         await asyncio.to_thread(asyncio.run, elsewhere())
 
         def prompts() -> list[str]:
-            frames = [json.loads(line).get("frame", {}) for line in stable.record.read_text().splitlines()]
+            frames = [json.loads(line).get("frame", {}) for line in harness.record.read_text().splitlines()]
             return [each["params"]["prompt"][0]["text"] for each in frames if each.get("method") == "session/prompt"]
 
         await eventually(lambda: len(prompts()) > 1, "the agent has read the second prompt")
@@ -108,8 +108,8 @@ async def test_n51_a_released_lease_refuses_a_prompt_at_once(tmp_path: Path) -> 
 
 
 async def test_n51_a_release_cancels_the_running_turn_and_wakes_who_waits_for_a_move(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        lease = await stable.pool.lease(stable.key())
+    async with open_pool_harness(tmp_path) as harness:
+        lease = await harness.pool.lease(harness.key())
         turn = await lease.prompt("begun\n!sleep 3600")
         waiting = asyncio.create_task(lease.wait_moved())
         lease.release()

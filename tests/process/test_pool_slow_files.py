@@ -30,7 +30,7 @@ from ostler.pool.runner.launch_refresh import LaunchRefresh
 from ostler.pool.runner.live import PoolKey
 from ostler.process.probe import LOOKS
 from ostler.process.supervisor import ProcessSupervisor
-from tests.support.pools import Stable, demo_settings, open_stable, say
+from tests.support.pools import PoolHarness, demo_settings, open_pool_harness, say
 from tests.support.waiting import eventually
 
 LOGIN = "login"
@@ -58,20 +58,20 @@ def two_providers() -> dict[str, Provider]:
     return {"demo": replace(demo, **TRAITS), "well": replace(demo, name="well")}
 
 
-def reload(stable: Stable, *flags: str) -> None:
-    changed = demo_settings(stable.record, *flags)
-    stable.pool.reload(PoolSettings(providers={"demo": changed}), stable.environ)
+def reload(harness: PoolHarness, *flags: str) -> None:
+    changed = demo_settings(harness.record, *flags)
+    harness.pool.reload(PoolSettings(providers={"demo": changed}), harness.environ)
 
 
-def parked(stable: Stable) -> int:
-    return stable.pool.snapshot().core.census.parked
+def parked(harness: PoolHarness) -> int:
+    return harness.pool.snapshot().core.census.parked
 
 
 async def test_w27a_a_reload_waits_for_no_disk(tmp_path: Path) -> None:
-    async with open_stable(tmp_path, traits=TRAITS) as stable:
-        lease = await stable.pool.lease(stable.key())
+    async with open_pool_harness(tmp_path, traits=TRAITS) as harness:
+        lease = await harness.pool.lease(harness.key())
         with stuck(tmp_path):
-            reload(stable, "--call-timeout=9")
+            reload(harness, "--call-timeout=9")
             assert await say(lease, "still here") == "echo: still here"
             assert lease.move is None
         await asyncio.wait_for(lease.wait_moved(), 300)
@@ -79,47 +79,47 @@ async def test_w27a_a_reload_waits_for_no_disk(tmp_path: Path) -> None:
 
 
 async def test_w27a_what_is_claimed_after_a_reload_is_of_the_last_one(tmp_path: Path) -> None:
-    async with open_stable(tmp_path, traits=TRAITS) as stable:
-        old = await stable.pool.lease(stable.key())
+    async with open_pool_harness(tmp_path, traits=TRAITS) as harness:
+        old = await harness.pool.lease(harness.key())
         with stuck(tmp_path):
-            reload(stable, "--call-timeout=8")
-            first = asyncio.create_task(stable.pool.lease(stable.key()))
+            reload(harness, "--call-timeout=8")
+            first = asyncio.create_task(harness.pool.lease(harness.key()))
             await asyncio.sleep(0)
-            reload(stable, "--call-timeout=9")
-            second = asyncio.create_task(stable.pool.lease(stable.key()))
+            reload(harness, "--call-timeout=9")
+            second = asyncio.create_task(harness.pool.lease(harness.key()))
             assert await say(old, "still here") == "echo: still here"
         leases = await asyncio.gather(first, second)
         assert old.pid not in {lease.pid for lease in leases}
-        assert all("--call-timeout=8" not in start["argv"] for start in stable.starts())
+        assert all("--call-timeout=8" not in start["argv"] for start in harness.starts())
 
 
 async def test_a_claim_that_waits_for_a_disk_while_sharing_is_switched_off_shares_with_nobody(tmp_path: Path) -> None:
-    async with open_stable(tmp_path, traits=TRAITS) as stable:
+    async with open_pool_harness(tmp_path, traits=TRAITS) as harness:
         with stuck(tmp_path):
-            claim = asyncio.create_task(stable.pool.lease(stable.key()))
+            claim = asyncio.create_task(harness.pool.lease(harness.key()))
             await eventually(lambda: any(each.name.startswith("look at (") for each in threading.enumerate()))
-            stable.pool.reload(replace(stable.settings, enabled=False), stable.environ)
+            harness.pool.reload(replace(harness.settings, enabled=False), harness.environ)
         lease = await claim
         assert not lease.pooled
 
 
 async def test_an_order_for_an_unknown_key_waits_for_no_disk(tmp_path: Path) -> None:
-    async with open_stable(tmp_path, traits=TRAITS) as stable:
+    async with open_pool_harness(tmp_path, traits=TRAITS) as harness:
         with stuck(tmp_path):
-            stable.pool.warm(stable.key())
-            assert parked(stable) == 0
-        await stable.settled(lambda: parked(stable) >= 1)
+            harness.pool.warm(harness.key())
+            assert parked(harness) == 0
+        await harness.settled(lambda: parked(harness) >= 1)
 
 
 async def test_orders_for_an_unknown_key_are_carried_out_in_their_order(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        key = stable.key()
-        stable.pool.pause(key)
-        stable.pool.warm(key, ToolSet(), 3)
-        stable.pool.warm(key, ToolSet(), 2)
-        stable.pool.resume(key)
-        await stable.settled(lambda: parked(stable) == 2)
-        (view,) = stable.pool.snapshot().core.keys
+    async with open_pool_harness(tmp_path) as harness:
+        key = harness.key()
+        harness.pool.pause(key)
+        harness.pool.warm(key, ToolSet(), 3)
+        harness.pool.warm(key, ToolSet(), 2)
+        harness.pool.resume(key)
+        await harness.settled(lambda: parked(harness) == 2)
+        (view,) = harness.pool.snapshot().core.keys
         assert not view.paused
         assert [line.floor for line in view.lines] == [2]
 
@@ -127,25 +127,25 @@ async def test_orders_for_an_unknown_key_are_carried_out_in_their_order(tmp_path
 async def test_an_order_that_cannot_be_carried_out_is_logged_and_takes_nothing_with_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_stable(tmp_path) as stable:
+    async with open_pool_harness(tmp_path) as harness:
         missing = TransportKey("demo", "demo", str(tmp_path / "missing"))
-        stable.pool.warm(missing)
-        await stable.settled(lambda: "missing" in caplog.text)
+        harness.pool.warm(missing)
+        await harness.settled(lambda: "missing" in caplog.text)
         with pytest.raises(BadDirectory):
-            await stable.pool.learn(missing)
-        async with await stable.pool.lease(stable.key()) as lease:
+            await harness.pool.learn(missing)
+        async with await harness.pool.lease(harness.key()) as lease:
             assert await say(lease, "hello") == "echo: hello"
 
 
 async def test_an_order_that_the_shutdown_overtakes_is_refused_and_no_bug(tmp_path: Path) -> None:
     counts = Counts()
-    async with open_stable(tmp_path, traits=TRAITS, observer=counts) as stable:
+    async with open_pool_harness(tmp_path, traits=TRAITS, observer=counts) as harness:
         # The shutdown waits for its process, and the look at the order's key comes back meanwhile.
-        lease = await stable.pool.lease(stable.key())
+        lease = await harness.pool.lease(harness.key())
         with stuck(tmp_path):
-            stable.pool.warm(stable.key("other"))
+            harness.pool.warm(harness.key("other"))
             await asyncio.sleep(0)
-            closing = asyncio.create_task(stable.pool.shutdown())
+            closing = asyncio.create_task(harness.pool.shutdown())
             await asyncio.sleep(0)
         await closing
         lease.release()
@@ -154,12 +154,14 @@ async def test_an_order_that_the_shutdown_overtakes_is_refused_and_no_bug(tmp_pa
 
 
 async def test_an_order_to_a_pool_that_is_not_started_does_not_hold_up_the_next(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        idle = TransportPool(stable.settings, providers=load(), start_transport=refuse_to_start, environ=stable.environ)
+    async with open_pool_harness(tmp_path) as harness:
+        idle = TransportPool(
+            harness.settings, providers=load(), start_transport=refuse_to_start, environ=harness.environ
+        )
         with pytest.raises(RuntimeError, match="was not started"):
-            idle.pause(stable.key())
+            idle.pause(harness.key())
         async with idle:
-            idle.pause(stable.key())
+            idle.pause(harness.key())
             await eventually(lambda: [key.paused for key in idle.snapshot().core.keys] == [True])
 
 
@@ -204,12 +206,12 @@ async def test_keys_on_a_living_disk_wait_for_none_on_a_dead_one(tmp_path: Path)
 @pytest.mark.long  # the patience of a look, which nobody uses meanwhile
 async def test_a_floor_on_a_disk_that_does_not_answer_stays_as_it_is(tmp_path: Path) -> None:
     counts, key = Counts(), TransportKey("demo", "demo", str(tmp_path))
-    async with open_stable(tmp_path, traits=TRAITS, observer=counts, warm=(WarmKey(key),)) as stable:
-        await eventually(lambda: parked(stable) == 1)
+    async with open_pool_harness(tmp_path, traits=TRAITS, observer=counts, warm=(WarmKey(key),)) as harness:
+        await eventually(lambda: parked(harness) == 1)
         with stuck(tmp_path):
-            stable.pool.reload(stable.settings, stable.environ)
+            harness.pool.reload(harness.settings, harness.environ)
             await eventually(lambda: any(what == "warm_failed" for _, what, _ in counts.notes), "the look in vain")
-            (line,) = (line for key in stable.pool.snapshot().core.keys for line in key.lines if line.floor)
+            (line,) = (line for key in harness.pool.snapshot().core.keys for line in key.lines if line.floor)
             assert line.floor == 1
 
 
@@ -285,22 +287,22 @@ async def refuse_to_start(launch: Launch) -> Transport:
 
 
 async def test_a_spare_is_made_of_what_was_read_for_its_key(tmp_path: Path) -> None:
-    async with open_stable(tmp_path, traits=TRAITS, spares={"demo": 1}) as stable:
-        await stable.pool.learn(stable.key())
-        await stable.settled(lambda: len(stable.pool.snapshot().core.spares) == 1)
-        (spare,) = stable.pool.snapshot().core.spares
+    async with open_pool_harness(tmp_path, traits=TRAITS, spares={"demo": 1}) as harness:
+        await harness.pool.learn(harness.key())
+        await harness.settled(lambda: len(harness.pool.snapshot().core.spares) == 1)
+        (spare,) = harness.pool.snapshot().core.spares
         with stuck(tmp_path):
-            stable.pool.kill(spare.slot)
-            await stable.settled(
-                lambda: [one.slot for one in stable.pool.snapshot().core.spares] not in ([], [spare.slot])
+            harness.pool.kill(spare.slot)
+            await harness.settled(
+                lambda: [one.slot for one in harness.pool.snapshot().core.spares] not in ([], [spare.slot])
             )
 
 
 async def test_settings_of_which_nothing_can_be_made_refuse_the_next_claim(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        lease = await stable.pool.lease(stable.key())
-        agent = replace(demo_settings(stable.record), command=("no-such-agent",))
-        stable.pool.reload(PoolSettings(providers={"demo": agent}), stable.environ)
+    async with open_pool_harness(tmp_path) as harness:
+        lease = await harness.pool.lease(harness.key())
+        agent = replace(demo_settings(harness.record), command=("no-such-agent",))
+        harness.pool.reload(PoolSettings(providers={"demo": agent}), harness.environ)
         with pytest.raises(AgentStartFailed, match="no-such-agent"):
-            await stable.pool.lease(stable.key())
+            await harness.pool.lease(harness.key())
         await asyncio.wait_for(lease.wait_moved(), 300)

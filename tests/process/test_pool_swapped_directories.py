@@ -10,7 +10,7 @@ import pytest
 from ostler.pool import AgentStartFailed, BadDirectory
 from ostler.process.folder import Descriptor, Folder, MovedElsewhere
 from ostler.process.probe import BlockingProbe
-from tests.support.pools import Stable, open_stable, say
+from tests.support.pools import PoolHarness, open_pool_harness, say
 from tests.support.witness import open_files
 
 
@@ -57,42 +57,42 @@ async def test_n38_all_who_look_at_once_are_told_the_same(tmp_path: Path) -> Non
     assert files() == before
 
 
-def heard(stable: Stable, method: str) -> int:
-    lines = [json.loads(line) for line in stable.record.read_text().splitlines()]
+def heard(harness: PoolHarness, method: str) -> int:
+    lines = [json.loads(line) for line in harness.record.read_text().splitlines()]
     return sum(line.get("frame", {}).get("method") == method for line in lines if line["event"] == "in")
 
 
 async def test_n38_a_process_is_not_started_where_the_name_of_its_directory_leads_by_then(tmp_path: Path) -> None:
-    async with open_stable(tmp_path, fallback=False) as stable:
-        key, outside = stable.key(), tmp_path / "outside"
-        await stable.pool.learn(key)
+    async with open_pool_harness(tmp_path, fallback=False) as harness:
+        key, outside = harness.key(), tmp_path / "outside"
+        await harness.pool.learn(key)
         swap(Path(key.cwd), outside)  # the directory was looked at a moment ago, and the answer is believed
         with pytest.raises((AgentStartFailed, BadDirectory), match="another directory now"):
-            await stable.pool.lease(key)
-        assert stable.starts() == []
+            await harness.pool.lease(key)
+        assert harness.starts() == []
 
 
 async def test_n38_a_session_is_neither_opened_nor_asked_where_its_directory_was_swapped(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        key, outside = stable.key(), tmp_path / "outside"
-        async with await stable.pool.lease(key) as held:
+    async with open_pool_harness(tmp_path) as harness:
+        key, outside = harness.key(), tmp_path / "outside"
+        async with await harness.pool.lease(key) as held:
             assert await say(held, "before") == "echo: before"
             swap(Path(key.cwd), outside)
             with pytest.raises(BadDirectory, match="another directory now"):
                 await held.prompt("after")
             with pytest.raises((AgentStartFailed, BadDirectory), match="another directory now"):
-                async with await stable.pool.lease(key, deadline=5.0) as other:
+                async with await harness.pool.lease(key, deadline=5.0) as other:
                     await other.prompt("after")
-            assert heard(stable, "session/prompt") == 1
+            assert heard(harness, "session/prompt") == 1
             # Back again: the session goes on as if nothing had been.
             swap_back(Path(key.cwd))
             assert await say(held, "again") == "echo: again"
 
 
 async def test_n38_a_directory_that_was_made_anew_is_its_sessions_own_again(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        key = stable.key()
-        async with await stable.pool.lease(key) as held:
+    async with open_pool_harness(tmp_path) as harness:
+        key = harness.key()
+        async with await harness.pool.lease(key) as held:
             make_anew(Path(key.cwd))
             assert await say(held, "anew") == "echo: anew"
 

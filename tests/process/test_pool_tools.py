@@ -12,7 +12,7 @@ from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Lease, ToolSet, WarmKey
 from ostler.pool.keys import TransportKey
-from tests.support.pools import Stable, open_stable, say
+from tests.support.pools import PoolHarness, open_pool_harness, say
 
 WHOAMI = {"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}}
 SECRET = {"name": "secret", "description": "keeps a word", "inputSchema": {"type": "object"}}
@@ -24,13 +24,13 @@ async def whoami(call: ToolCall) -> CallResult:
 
 
 @asynccontextmanager
-async def house(folder: Path, *flags: str, **settings: Any) -> AsyncIterator[tuple[Stable, Bridge]]:
+async def house(folder: Path, *flags: str, **settings: Any) -> AsyncIterator[tuple[PoolHarness, Bridge]]:
     # The bridge by itself would let relays linger for ever: who ends them here is the pool.
     bridge = Bridge(BridgeSettings(data_directory=folder, farewell_after=3600.0))
     await bridge.start()
     try:
-        async with open_stable(folder, *flags, tool_port=bridge, **settings) as stable:
-            yield stable, bridge
+        async with open_pool_harness(folder, *flags, tool_port=bridge, **settings) as harness:
+            yield harness, bridge
     finally:
         await bridge.stop()
 
@@ -42,10 +42,10 @@ def publish(lease: Lease, who: str, *definitions: dict[str, Any]) -> None:
 
 
 async def test_w02_two_sessions_of_one_process_have_their_own_tools(tmp_path: Path) -> None:
-    async with house(tmp_path) as (stable, _):
-        key = stable.key()
-        a = await stable.pool.lease(key, tools=TOOLS)
-        b = await stable.pool.lease(key, tools=ToolSet((WHOAMI, SECRET)))
+    async with house(tmp_path) as (harness, _):
+        key = harness.key()
+        a = await harness.pool.lease(key, tools=TOOLS)
+        b = await harness.pool.lease(key, tools=ToolSet((WHOAMI, SECRET)))
         publish(a, "a")
         publish(b, "b", WHOAMI, SECRET)
         assert await say(a, "!tools") == "whoami"
@@ -54,27 +54,27 @@ async def test_w02_two_sessions_of_one_process_have_their_own_tools(tmp_path: Pa
         answers = await asyncio.gather(say(a, calls), say(b, calls))
         assert [set(answer.splitlines()) for answer in answers] == [{"whoami of a"}, {"whoami of b"}]
         assert (await say(a, "!call secret {}")).startswith("error:")
-        assert len(stable.starts()) == 1
+        assert len(harness.starts()) == 1
 
 
 async def test_f02_the_token_is_in_the_relays_environment_and_nowhere_else(tmp_path: Path) -> None:
-    async with house(tmp_path) as (stable, _):
-        lease = await stable.pool.lease(stable.key(), tools=TOOLS)
+    async with house(tmp_path) as (harness, _):
+        lease = await harness.pool.lease(harness.key(), tools=TOOLS)
         assert lease.ticket is not None
         token = lease.ticket.token
-        frames = [json.loads(line) for line in stable.record.read_text().splitlines()]
+        frames = [json.loads(line) for line in harness.record.read_text().splitlines()]
         assert token in json.dumps(frames)
-        argvs = [" ".join(process.cmdline()) for process in stable.tree()]
+        argvs = [" ".join(process.cmdline()) for process in harness.tree()]
         assert any("relay" in argv for argv in argvs)
         assert all(token not in argv for argv in argvs)
 
 
 async def test_a_parked_seat_is_claimed_with_its_tools_attached(tmp_path: Path) -> None:
     key = TransportKey("demo", "demo", str(tmp_path))
-    async with house(tmp_path, warm=(WarmKey(key, TOOLS, 2),)) as (stable, bridge):
-        await stable.settled(lambda: stable.pool.snapshot().core.census.parked >= 2)
+    async with house(tmp_path, warm=(WarmKey(key, TOOLS, 2),)) as (harness, bridge):
+        await harness.settled(lambda: harness.pool.snapshot().core.census.parked >= 2)
         assert bridge.stats.connected == 2
-        lease = await stable.pool.lease(key, tools=TOOLS)
+        lease = await harness.pool.lease(key, tools=TOOLS)
         assert (lease.warmth, lease.miss) == ("parked", "none")
         assert lease.waited.spawn == lease.waited.session_new == 0
         publish(lease, "me")
@@ -82,48 +82,48 @@ async def test_a_parked_seat_is_claimed_with_its_tools_attached(tmp_path: Path) 
 
 
 async def test_f20_release_revokes_the_token_and_closes_the_session(tmp_path: Path) -> None:
-    async with house(tmp_path) as (stable, bridge):
-        lease = await stable.pool.lease(stable.key(), tools=TOOLS)
+    async with house(tmp_path) as (harness, bridge):
+        lease = await harness.pool.lease(harness.key(), tools=TOOLS)
         publish(lease, "me")
-        other = await stable.pool.lease(stable.key(), tools=TOOLS)
+        other = await harness.pool.lease(harness.key(), tools=TOOLS)
         publish(other, "other")
-        ticket, before = lease.ticket, set(stable.relays())
+        ticket, before = lease.ticket, set(harness.relays())
         assert ticket is not None
         lease.release()
         lease.release()
-        await stable.settled(lambda: ticket.definitions == ())
+        await harness.settled(lambda: ticket.definitions == ())
         assert await say(other, "!call whoami {}") == "whoami of other"
         other.release()
-        await stable.settled(lambda: len(before - set(stable.relays())) == 2)
-        await stable.settled(lambda: bridge.stats.connected == len(stable.relays()))
+        await harness.settled(lambda: len(before - set(harness.relays())) == 2)
+        await harness.settled(lambda: bridge.stats.connected == len(harness.relays()))
 
 
 async def test_m07_a_parked_seat_whose_relay_died_is_never_handed_out(tmp_path: Path) -> None:
     key = TransportKey("demo", "demo", str(tmp_path))
-    async with house(tmp_path, warm=(WarmKey(key, TOOLS, 1),)) as (stable, _):
-        await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 1)
-        (relay,) = stable.relays()
+    async with house(tmp_path, warm=(WarmKey(key, TOOLS, 1),)) as (harness, _):
+        await harness.settled(lambda: harness.pool.snapshot().core.census.parked == 1)
+        (relay,) = harness.relays()
         relay.kill()
-        await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 0)
-        lease = await stable.pool.lease(key, tools=TOOLS)
+        await harness.settled(lambda: harness.pool.snapshot().core.census.parked == 0)
+        lease = await harness.pool.lease(key, tools=TOOLS)
         publish(lease, "me")
         assert await say(lease, "!call whoami {}") == "whoami of me"
 
 
 async def test_m09_the_relay_of_an_agent_that_cannot_end_a_session_is_sent_home(tmp_path: Path) -> None:
-    async with house(tmp_path, recycle_after=100) as (stable, bridge):
-        kept = await stable.pool.lease(stable.key(), tools=TOOLS)
+    async with house(tmp_path, recycle_after=100) as (harness, bridge):
+        kept = await harness.pool.lease(harness.key(), tools=TOOLS)
         publish(kept, "kept")
         for number in range(3):
-            async with await stable.pool.lease(stable.key(), tools=TOOLS) as lease:
+            async with await harness.pool.lease(harness.key(), tools=TOOLS) as lease:
                 publish(lease, f"gone-{number}")
                 assert await say(lease, "!call whoami {}") == f"whoami of gone-{number}"
-        stable.pool.pause(stable.key())
+        harness.pool.pause(harness.key())
 
         def only_those_in_use() -> bool:
-            census = stable.pool.snapshot().core.census
-            return len(stable.relays()) == bridge.stats.connected == census.leased + census.parked
+            census = harness.pool.snapshot().core.census
+            return len(harness.relays()) == bridge.stats.connected == census.leased + census.parked
 
-        await stable.settled(only_those_in_use)
+        await harness.settled(only_those_in_use)
         assert await say(kept, "!call whoami {}") == "whoami of kept"
         kept.release()

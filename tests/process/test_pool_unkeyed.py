@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ostler.pool.errors import AgentStartFailed
-from tests.support.pools import open_stable
+from tests.support.pools import open_pool_harness
 
 KEYED = {"credentials": ("DEMO_KEY", "OTHER_KEY"), "credential_files": (".demo/login",)}
 LACKS = "no key: none of DEMO_KEY, OTHER_KEY is set, and HOME holds no login (.demo/login)"
@@ -20,24 +20,24 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 async def test_a_missing_key_is_told_once_when_its_agent_is_first_started(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_stable(tmp_path, traits=KEYED) as stable:
+    async with open_pool_harness(tmp_path, traits=KEYED) as harness:
         for name in ("a", "b"):
-            await stable.pool.get(stable.key(name))
-    assert len(stable.starts()) == 2
+            await harness.pool.get(harness.key(name))
+    assert len(harness.starts()) == 2
     advice = "set DEMO_KEY or OTHER_KEY in the gateway's environment, or log in with the agent's own command"
     assert told(caplog) == [f"demo: {LACKS}; {advice}"]
 
 
 async def test_a_start_that_fails_says_that_there_is_no_key(tmp_path: Path) -> None:
-    async with open_stable(tmp_path, "--refuse-initialize", traits=KEYED, fallback=False) as stable:
+    async with open_pool_harness(tmp_path, "--refuse-initialize", traits=KEYED, fallback=False) as harness:
         with pytest.raises(AgentStartFailed) as failed:
-            await stable.pool.lease(stable.key())
+            await harness.pool.lease(harness.key())
     assert failed.value.why.endswith(LACKS)
 
 
 async def test_a_login_in_home_is_enough(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / ".demo").mkdir()
     (tmp_path / ".demo" / "login").touch()
-    async with open_stable(tmp_path, traits=KEYED) as stable:
-        await stable.pool.get(stable.key())
+    async with open_pool_harness(tmp_path, traits=KEYED) as harness:
+        await harness.pool.get(harness.key())
     assert told(caplog) == []

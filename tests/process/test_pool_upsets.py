@@ -37,7 +37,7 @@ from ostler.pool.runner.actions import SeatRequest
 from ostler.pool.runner.live import LiveSeat, pool_key
 from ostler.process import ProcessSupervisor, Survivors
 from ostler.wire.json import JsonObject
-from tests.support.pools import alive, demo_settings, open_stable, say
+from tests.support.pools import alive, demo_settings, open_pool_harness, say
 from tests.support.small_disk import filled, small_disk
 from tests.support.waiting import eventually
 
@@ -90,33 +90,33 @@ def living(kind: type) -> int:
 
 
 async def test_w33b_a_start_that_is_stopped_in_the_same_breath_leaves_no_slot(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        key = stable.key()
-        stable.pool.warm(key)
-        stable.pool.warm(key, seats=0)
-        stable.pool.drain(key)
-        await stable.settled(lambda: stable.pool.snapshot().core.census.processes == 0)
+    async with open_pool_harness(tmp_path) as harness:
+        key = harness.key()
+        harness.pool.warm(key)
+        harness.pool.warm(key, seats=0)
+        harness.pool.drain(key)
+        await harness.settled(lambda: harness.pool.snapshot().core.census.processes == 0)
         async with asyncio.timeout(300):
-            await stable.pool.shutdown()
+            await harness.pool.shutdown()
 
 
 async def test_w27a_a_reload_in_the_same_breath_as_a_start_replaces_it(tmp_path: Path) -> None:
-    async with open_stable(tmp_path, limits=ONE) as stable:
-        stable.pool.warm(stable.key())
-        changed = demo_settings(stable.record, env={"CHANGED": "yes"})
-        stable.pool.reload(PoolSettings(providers={"demo": changed}), stable.environ)
-        async with await stable.pool.lease(stable.key(), deadline=300) as lease:
+    async with open_pool_harness(tmp_path, limits=ONE) as harness:
+        harness.pool.warm(harness.key())
+        changed = demo_settings(harness.record, env={"CHANGED": "yes"})
+        harness.pool.reload(PoolSettings(providers={"demo": changed}), harness.environ)
+        async with await harness.pool.lease(harness.key(), deadline=300) as lease:
             assert await say(lease, "hello") == "echo: hello"
 
 
 async def test_w34a_a_refused_open_gives_its_place_back_at_once(tmp_path: Path) -> None:
     agent = replace(demo_settings(tmp_path / "record"), command=(sys.executable, "-c", REFUSES_SESSIONS), args=())
-    async with open_stable(tmp_path, traits={"seats_per_process": 1}, limits=SLOW_TO_CLOSE) as stable:
-        stable.pool.reload(replace(stable.settings, providers={"demo": agent}), stable.environ)
+    async with open_pool_harness(tmp_path, traits={"seats_per_process": 1}, limits=SLOW_TO_CLOSE) as harness:
+        harness.pool.reload(replace(harness.settings, providers={"demo": agent}), harness.environ)
         for _ in range(2):
             with pytest.raises(AgentStartFailed, match="not today"):
-                await stable.pool.lease(stable.key(), deadline=300)
-        leaked = [slot.leaked for key in stable.pool.snapshot().core.keys for slot in key.slots]
+                await harness.pool.lease(harness.key(), deadline=300)
+        leaked = [slot.leaked for key in harness.pool.snapshot().core.keys for slot in key.slots]
         assert leaked == [0]
 
 
@@ -125,17 +125,17 @@ async def test_f20_the_tickets_of_parked_seats_end_with_their_process(tmp_path: 
     async with bridge_in(tmp_path) as bridge:
         port = Tickets(bridge)
         before = living(LiveSeat)
-        async with open_stable(tmp_path, tool_port=port) as stable:
-            stable.pool.warm(stable.key(), TOOLS, 2)
-            await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 2)
-            (process,) = stable.pool.snapshot().processes
+        async with open_pool_harness(tmp_path, tool_port=port) as harness:
+            harness.pool.warm(harness.key(), TOOLS, 2)
+            await harness.settled(lambda: harness.pool.snapshot().core.census.parked == 2)
+            (process,) = harness.pool.snapshot().processes
             assert process.pid is not None
-            stable.pool.pause()
+            harness.pool.pause()
             if how == "died":
                 os.kill(process.pid, signal.SIGKILL)
             else:
-                stable.pool.kill(process.slot)
-            await stable.settled(lambda: not stable.pool.snapshot().processes)
+                harness.pool.kill(process.slot)
+            await harness.settled(lambda: not harness.pool.snapshot().processes)
             assert [ticket.state for ticket in port.issued] == [BindingState.REVOKED] * 2
             assert living(LiveSeat) == before
 
@@ -179,12 +179,12 @@ async def test_m07_a_seat_whose_relay_died_as_soon_as_it_had_come_is_never_hande
     async with bridge_in(tmp_path) as bridge:
         port = Doomed(bridge)
         # One at a time: else a seat that is opened ahead would take the place of the bad one, and nobody be told.
-        async with open_stable(tmp_path, tool_port=port, traits={"seats_per_process": 1}, limits=ONE) as stable:
+        async with open_pool_harness(tmp_path, tool_port=port, traits={"seats_per_process": 1}, limits=ONE) as harness:
             with pytest.raises(AgentStartFailed, match="lost them at once") as raised:
-                await stable.pool.lease(stable.key(), tools=TOOLS)
+                await harness.pool.lease(harness.key(), tools=TOOLS)
             assert raised.value.phase is Phase.TOOLS
             assert port.issued[0].state is BindingState.REVOKED
-            async with await stable.pool.lease(stable.key(), tools=TOOLS) as lease:
+            async with await harness.pool.lease(harness.key(), tools=TOOLS) as lease:
                 assert await say(lease, "!tools") == "whoami"
 
 
@@ -202,11 +202,11 @@ async def test_n16_a_relay_that_ends_while_its_seat_is_opened_is_a_failed_open_a
 ) -> None:
     async with bridge_in(tmp_path) as bridge:
         port = Doomed(bridge, Doubter)
-        async with open_stable(tmp_path, tool_port=port, traits={"seats_per_process": 1}, limits=ONE) as stable:
+        async with open_pool_harness(tmp_path, tool_port=port, traits={"seats_per_process": 1}, limits=ONE) as harness:
             with pytest.raises(AgentStartFailed, match="lost them at once") as raised:
-                await stable.pool.lease(stable.key(), tools=TOOLS)
+                await harness.pool.lease(harness.key(), tools=TOOLS)
             assert raised.value.phase is Phase.TOOLS
-            async with await stable.pool.lease(stable.key(), tools=TOOLS) as lease:
+            async with await harness.pool.lease(harness.key(), tools=TOOLS) as lease:
                 assert await say(lease, "!tools") == "whoami"
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
@@ -236,57 +236,59 @@ async def test_w34a_a_ticket_that_fails_at_the_end_keeps_no_place(
 ) -> None:
     async with bridge_in(tmp_path) as bridge:
         traits = {"seats_per_process": 1}
-        async with open_stable(tmp_path, tool_port=Jammed(bridge), traits=traits, limits=SLOW_TO_CLOSE) as stable:
+        async with open_pool_harness(
+            tmp_path, tool_port=Jammed(bridge), traits=traits, limits=SLOW_TO_CLOSE
+        ) as harness:
             for _ in range(2):
-                (await stable.pool.lease(stable.key(), tools=TOOLS, deadline=300)).release()
-            await stable.settled(lambda: not stable.pool.snapshot().core.leases)
-            assert [slot.leaked for key in stable.pool.snapshot().core.keys for slot in key.slots] == [0]
+                (await harness.pool.lease(harness.key(), tools=TOOLS, deadline=300)).release()
+            await harness.settled(lambda: not harness.pool.snapshot().core.leases)
+            assert [slot.leaked for key in harness.pool.snapshot().core.keys for slot in key.slots] == [0]
     assert "ZeroDivisionError" in caplog.text
 
 
 async def test_wm5_a_claim_cancelled_after_its_grant_leaves_nothing(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        await stable.pool.get(stable.key())
+    async with open_pool_harness(tmp_path) as harness:
+        await harness.pool.get(harness.key())
         before = living(LeaseState)
-        claim = asyncio.create_task(stable.pool.lease(stable.key()))
-        while not stable.pool.snapshot().core.leases:  # noqa: ASYNC110 (the very turn of the loop is the point)
+        claim = asyncio.create_task(harness.pool.lease(harness.key()))
+        while not harness.pool.snapshot().core.leases:  # noqa: ASYNC110 (the very turn of the loop is the point)
             await asyncio.sleep(0)
         assert not claim.done()
         claim.cancel()
         await asyncio.wait([claim])
         assert claim.cancelled()
-        assert stable.pool.snapshot().core.leases == ()
+        assert harness.pool.snapshot().core.leases == ()
         assert living(LeaseState) == before
 
 
 async def test_w16_a_key_that_the_limits_refuse_is_refused_the_same_way_twice(tmp_path: Path) -> None:
-    async with open_stable(tmp_path, limits=Limits(start_timeout=0.0001)) as stable:
+    async with open_pool_harness(tmp_path, limits=Limits(start_timeout=0.0001)) as harness:
         for _ in range(2):
             with pytest.raises(ValueError, match="start_timeout"):
-                await stable.pool.lease(stable.key())
+                await harness.pool.lease(harness.key())
 
 
 async def test_e22_a_warm_key_with_a_bad_setting_is_told_and_not_fatal(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     nothing_to_run = WarmKey(TransportKey("acp", "m", str(tmp_path)))
-    async with open_stable(tmp_path, warm=(nothing_to_run,)) as stable:
-        await stable.settled(lambda: any(record.levelname == "WARNING" for record in caplog.records))
+    async with open_pool_harness(tmp_path, warm=(nothing_to_run,)) as harness:
+        await harness.settled(lambda: any(record.levelname == "WARNING" for record in caplog.records))
         told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
         assert len(told) == 1
         assert "cannot keep acp/m" in told[0]
-        async with await stable.pool.lease(stable.key()) as lease:
+        async with await harness.pool.lease(harness.key()) as lease:
             assert await say(lease, "hello") == "echo: hello"
 
 
 async def test_w27a_after_a_fallback_a_reload_still_reaches_the_shared_process(tmp_path: Path) -> None:
     flags = ("--fail-first-starts", "1", "--fail-state", str(tmp_path / "starts"))
-    async with open_stable(tmp_path, *flags) as stable:
-        private = await stable.pool.lease(stable.key())
-        shared = await stable.pool.lease(stable.key())
+    async with open_pool_harness(tmp_path, *flags) as harness:
+        private = await harness.pool.lease(harness.key())
+        shared = await harness.pool.lease(harness.key())
         assert (private.pooled, shared.pooled) == (False, True)
-        changed = demo_settings(stable.record, env={"CHANGED": "yes"})
-        stable.pool.reload(replace(stable.settings, providers={"demo": changed}), stable.environ)
+        changed = demo_settings(harness.record, env={"CHANGED": "yes"})
+        harness.pool.reload(replace(harness.settings, providers={"demo": changed}), harness.environ)
         async with asyncio.timeout(300):
             await asyncio.gather(shared.wait_moved(), private.wait_moved())
         for lease in (private, shared):
@@ -295,24 +297,24 @@ async def test_w27a_after_a_fallback_a_reload_still_reaches_the_shared_process(t
 
 
 async def test_a_reload_changes_the_spares(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        await stable.pool.get(stable.key())
-        stable.pool.reload(replace(stable.settings, spares={"demo": 1}), stable.environ)
-        await stable.settled(lambda: len(stable.pool.snapshot().core.spares) == 1)
+    async with open_pool_harness(tmp_path) as harness:
+        await harness.pool.get(harness.key())
+        harness.pool.reload(replace(harness.settings, spares={"demo": 1}), harness.environ)
+        await harness.settled(lambda: len(harness.pool.snapshot().core.spares) == 1)
 
 
 async def test_the_death_of_a_spare_is_remembered_for_no_key_that_is_forgotten(tmp_path: Path) -> None:
     limits = Limits(forget_after=0.2, sweep_every=0.05)
-    async with open_stable(tmp_path, limits=limits, spares={"demo": 1}, watch_every=0.05) as stable:
-        snapshot = stable.pool.snapshot
-        await stable.pool.learn(stable.key("first"))
-        await stable.settled(lambda: len(stable.pids()) == 1)
-        spare = stable.pids()
-        last = await stable.pool.learn(stable.key("last"))
-        await stable.settled(lambda: [pool_key(view.key).key for view in snapshot().core.keys] == [last])
+    async with open_pool_harness(tmp_path, limits=limits, spares={"demo": 1}, watch_every=0.05) as harness:
+        snapshot = harness.pool.snapshot
+        await harness.pool.learn(harness.key("first"))
+        await harness.settled(lambda: len(harness.pids()) == 1)
+        spare = harness.pids()
+        last = await harness.pool.learn(harness.key("last"))
+        await harness.settled(lambda: [pool_key(view.key).key for view in snapshot().core.keys] == [last])
         os.kill(*spare, signal.SIGKILL)
-        await stable.settled(lambda: len(stable.pids() - spare) == 1)
-        await stable.settled(lambda: not [each.key for each in snapshot().failures if each.key != str(last)])
+        await harness.settled(lambda: len(harness.pids() - spare) == 1)
+        await harness.settled(lambda: not [each.key for each in snapshot().failures if each.key != str(last)])
 
 
 async def test_e09_a_start_that_cannot_be_put_together_any_more_wedges_nothing(tmp_path: Path) -> None:
@@ -320,16 +322,16 @@ async def test_e09_a_start_that_cannot_be_put_together_any_more_wedges_nothing(t
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ostler.demo "$@"\n')
     program.chmod(0o700)
     agent = replace(demo_settings(tmp_path / "record"), command=(str(program),))
-    async with open_stable(tmp_path, limits=ONE, spares={"demo": 1}) as stable:
-        stable.pool.reload(replace(stable.settings, providers={"demo": agent}), stable.environ)
-        await stable.pool.get(stable.key())
+    async with open_pool_harness(tmp_path, limits=ONE, spares={"demo": 1}) as harness:
+        harness.pool.reload(replace(harness.settings, providers={"demo": agent}), harness.environ)
+        await harness.pool.get(harness.key())
         program.unlink()
         # With the place that this frees the core orders the spare that there was no room for.
-        stable.pool.kill(stable.pool.snapshot().processes[0].slot)
-        await stable.settled(lambda: not stable.pool.snapshot().processes)
+        harness.pool.kill(harness.pool.snapshot().processes[0].slot)
+        await harness.settled(lambda: not harness.pool.snapshot().processes)
         with pytest.raises(PoolError, match=r"no such program|not executable|no program"):
-            await stable.pool.get(stable.key(), deadline=300)
-        await stable.settled(lambda: stable.pool.snapshot().core.census.processes == 0)
+            await harness.pool.get(harness.key(), deadline=300)
+        await harness.settled(lambda: harness.pool.snapshot().core.census.processes == 0)
 
 
 class Undying(Transport):
@@ -369,13 +371,13 @@ async def test_e13_what_cannot_be_ended_does_not_hold_up_the_shutdown(tmp_path: 
 
 
 async def test_e01_a_process_killed_between_grant_and_return_is_not_handed_out(tmp_path: Path) -> None:
-    async with open_stable(tmp_path, "--boot-delay", "0.2") as stable:
-        claim = asyncio.create_task(stable.pool.get(stable.key()))
-        while not stable.pids():  # noqa: ASYNC110 (the very turn of the loop is the point)
+    async with open_pool_harness(tmp_path, "--boot-delay", "0.2") as harness:
+        claim = asyncio.create_task(harness.pool.get(harness.key()))
+        while not harness.pids():  # noqa: ASYNC110 (the very turn of the loop is the point)
             await asyncio.sleep(0)
         assert not claim.done()
-        (first,) = stable.pool.snapshot().processes
-        stable.pool.kill(first.slot)
+        (first,) = harness.pool.snapshot().processes
+        harness.pool.kill(first.slot)
         transport = await claim
         assert transport.pid != first.pid
         assert alive(transport.pid)
@@ -391,10 +393,10 @@ async def test_w11b_the_alarm_clock_keeps_no_request_alive(tmp_path: Path) -> No
     async def serve() -> weakref.ref[Request]:
         kept = Request()
         request.set(kept)
-        (await stable.pool.lease(stable.key())).release()
+        (await harness.pool.lease(harness.key())).release()
         return weakref.ref(kept)
 
-    async with open_stable(tmp_path, limits=Limits(sweep_every=0.05)) as stable:
+    async with open_pool_harness(tmp_path, limits=Limits(sweep_every=0.05)) as harness:
         kept = await asyncio.create_task(serve())
         await asyncio.sleep(0)  # the turn of the loop that brought the result holds its task
         gc.collect()
@@ -402,8 +404,8 @@ async def test_w11b_the_alarm_clock_keeps_no_request_alive(tmp_path: Path) -> No
 
 
 async def test_e06_a_foreign_loop_hears_at_once_that_its_seat_is_lost(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        lease = await stable.pool.lease(stable.key())
+    async with open_pool_harness(tmp_path) as harness:
+        lease = await harness.pool.lease(harness.key())
         waiting, foreign = threading.Event(), asyncio.new_event_loop()
 
         async def elsewhere() -> None:
@@ -414,7 +416,7 @@ async def test_e06_a_foreign_loop_hears_at_once_that_its_seat_is_lost(tmp_path: 
 
         there = asyncio.create_task(asyncio.to_thread(foreign.run_until_complete, elsewhere()))
         await asyncio.to_thread(waiting.wait)
-        stable.pool.kill(stable.pool.snapshot().processes[0].slot)
+        harness.pool.kill(harness.pool.snapshot().processes[0].slot)
         done, _ = await asyncio.wait([there], timeout=300)
         foreign.call_soon_threadsafe(lease.release)  # wakes it, whether or not it was told
         await there
@@ -429,26 +431,26 @@ async def test_w20_a_lease_that_the_collector_finds_is_released_later_and_on_the
         def noted(self, provider: str, what: str, cause: str) -> None:
             noted.append((what, threading.get_ident()))
 
-    async with open_stable(tmp_path, observer=Watcher()) as stable:
-        lease = await stable.pool.lease(stable.key())
-        before = stable.pool.snapshot().core.census.leased
+    async with open_pool_harness(tmp_path, observer=Watcher()) as harness:
+        lease = await harness.pool.lease(harness.key())
+        before = harness.pool.snapshot().core.census.leased
         holder = [lease]
         del lease
         holder.clear()
         # The collector ran in the midst of this very function, as it may in the midst of the core.
-        assert stable.pool.snapshot().core.census.leased == before == 1
-        await stable.settled(lambda: stable.pool.snapshot().core.census.leased == 0)
-        held = [await stable.pool.lease(stable.key())]
+        assert harness.pool.snapshot().core.census.leased == before == 1
+        await harness.settled(lambda: harness.pool.snapshot().core.census.leased == 0)
+        held = [await harness.pool.lease(harness.key())]
         await asyncio.to_thread(held.clear)
-        await stable.settled(lambda: stable.pool.snapshot().core.census.leased == 0)
+        await harness.settled(lambda: harness.pool.snapshot().core.census.leased == 0)
         threads = [thread for what, thread in noted if what == "dropped_lease"]
         assert threads == [threading.get_ident()] * 2
 
 
 async def test_e19_a_shared_process_cannot_be_ended_past_its_pool(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        lease = await stable.pool.lease(stable.key())
-        transport = await stable.pool.get(stable.key())
+    async with open_pool_harness(tmp_path) as harness:
+        lease = await harness.pool.lease(harness.key())
+        transport = await harness.pool.get(harness.key())
         with pytest.raises(SharedProcess, match="ended by its pool only"):
             await transport.close(hard=True)
         assert await say(lease, "still here") == "echo: still here"
@@ -464,12 +466,12 @@ async def test_f02_what_an_agent_says_of_its_secrets_is_in_no_error_and_no_log(
     agent = replace(
         demo_settings(tmp_path / "record"), command=(sys.executable, "-c", script), args=(), env={"ITS_API_KEY": secret}
     )
-    async with open_stable(tmp_path, fallback=False) as stable:
-        stable.pool.reload(replace(stable.settings, providers={"demo": agent}), stable.environ)
+    async with open_pool_harness(tmp_path, fallback=False) as harness:
+        harness.pool.reload(replace(harness.settings, providers={"demo": agent}), harness.environ)
         with pytest.raises(AgentStartFailed, match="it said instead") as caught:
-            await stable.pool.lease(stable.key())
+            await harness.pool.lease(harness.key())
         assert secret not in str(caught.value)
-        assert secret not in str(stable.pool.snapshot().as_json())
+        assert secret not in str(harness.pool.snapshot().as_json())
     assert not [record.getMessage() for record in caplog.records if secret in record.getMessage()]
 
 
@@ -479,24 +481,24 @@ async def test_wm2_the_tool_sets_of_single_requests_are_forgotten(tmp_path: Path
     limits = Limits(reserve=rule, sweep_every=0.05)
     async with (
         bridge_in(tmp_path) as bridge,
-        open_stable(tmp_path, tool_port=bridge, limits=limits, watch_every=0.05) as stable,
+        open_pool_harness(tmp_path, tool_port=bridge, limits=limits, watch_every=0.05) as harness,
     ):
         for number in range(20):
-            (await stable.pool.lease(stable.key(), tools=a_tool(f"tool{number}"))).release()
-        await stable.settled(lambda: living(SeatRequest) <= before)
-        async with await stable.pool.lease(stable.key(), tools=a_tool("tool0")) as lease:
+            (await harness.pool.lease(harness.key(), tools=a_tool(f"tool{number}"))).release()
+        await harness.settled(lambda: living(SeatRequest) <= before)
+        async with await harness.pool.lease(harness.key(), tools=a_tool("tool0")) as lease:
             assert await say(lease, "hello") == "echo: hello"
 
 
 async def test_wm2_a_failure_that_is_remembered_holds_nothing_of_the_work_that_failed(tmp_path: Path) -> None:
     # An error keeps the frames of its trace, and so the process, the session and the tools that they had to do with.
     unlucky = demo_settings(tmp_path / "record", "--exit-after", "0")
-    async with bridge_in(tmp_path) as bridge, open_stable(tmp_path, tool_port=bridge) as stable:
-        stable.pool.reload(replace(stable.settings, providers={"demo": unlucky}), stable.environ)
+    async with bridge_in(tmp_path) as bridge, open_pool_harness(tmp_path, tool_port=bridge) as harness:
+        harness.pool.reload(replace(harness.settings, providers={"demo": unlucky}), harness.environ)
         with pytest.raises(PoolError):
-            await stable.pool.lease(stable.key(), tools=a_tool("tool"))
-        await stable.settled(lambda: living(LiveSeat) == 0)
-        assert stable.pool.snapshot().failures
+            await harness.pool.lease(harness.key(), tools=a_tool("tool"))
+        await harness.settled(lambda: living(LiveSeat) == 0)
+        assert harness.pool.snapshot().failures
 
 
 def a_tool(name: str) -> ToolSet:
@@ -515,19 +517,19 @@ async def test_e22_a_warm_up_whose_agent_does_not_start_is_one_warning(
     }[how]
     counts = Counts()
     limits = Limits(backoff_base=60.0, breaker_cooldown=60.0)
-    async with open_stable(tmp_path, limits=limits, observer=counts) as stable:
-        stable.pool.reload(replace(stable.settings, providers={"demo": agent}), stable.environ)
-        stable.pool.warm(stable.key())
-        await stable.settled(lambda: bool(counts.notes["demo", "start_failed", "start_failed"]))
-        await stable.settled(lambda: not stable.pool.snapshot().processes)
+    async with open_pool_harness(tmp_path, limits=limits, observer=counts) as harness:
+        harness.pool.reload(replace(harness.settings, providers={"demo": agent}), harness.environ)
+        harness.pool.warm(harness.key())
+        await harness.settled(lambda: bool(counts.notes["demo", "start_failed", "start_failed"]))
+        await harness.settled(lambda: not harness.pool.snapshot().processes)
         told = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
         assert len(told) == 1, told
         assert "start_failed" in told[0]
 
 
 async def test_e14_after_the_shutdown_every_call_says_so(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        key, pool = stable.key(), stable.pool
+    async with open_pool_harness(tmp_path) as harness:
+        key, pool = harness.key(), harness.pool
         await pool.get(key)
         await pool.shutdown()
         for verb in (pool.warm, pool.hint, pool.pause, pool.resume, pool.drain, pool.reconnect):
@@ -537,14 +539,14 @@ async def test_e14_after_the_shutdown_every_call_says_so(tmp_path: Path) -> None
             with pytest.raises(PoolClosed):
                 verb(1)
         with pytest.raises(PoolClosed):
-            pool.reload(stable.settings, stable.environ)
+            pool.reload(harness.settings, harness.environ)
         assert pool.snapshot().processes == ()
 
 
 async def test_w30d_a_runtime_directory_that_was_tidied_away_is_made_again(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
+    async with open_pool_harness(tmp_path) as harness:
         shutil.rmtree(tmp_path / "run")
-        async with await stable.pool.lease(stable.key()) as lease:
+        async with await harness.pool.lease(harness.key()) as lease:
             assert await say(lease, "hello") == "echo: hello"
             (run,) = (tmp_path / "run" / "spawns").iterdir()
             assert [oct(path.stat().st_mode & 0o777) for path in (tmp_path / "run", run)] == ["0o700", "0o700"]
@@ -553,13 +555,13 @@ async def test_w30d_a_runtime_directory_that_was_tidied_away_is_made_again(tmp_p
 
 
 async def test_w28a_a_directory_that_was_removed_is_named_and_costs_nobody_his_agent(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        key, gone = stable.key(), stable.key("gone")
-        lease = await stable.pool.lease(key)
+    async with open_pool_harness(tmp_path) as harness:
+        key, gone = harness.key(), harness.key("gone")
+        lease = await harness.pool.lease(key)
         for cwd in (key.cwd, gone.cwd):
             os.rmdir(cwd)  # noqa: PTH106 - directories of the test alone, and the loop has nothing else to do
         with pytest.raises(BadDirectory, match="does not exist") as refused:
-            await stable.pool.lease(gone)
+            await harness.pool.lease(gone)
         assert refused.value.cwd == gone.cwd
         assert await say(lease, "well") == "echo: well"
         lease.release()
@@ -570,15 +572,15 @@ async def test_a_look_that_fails_costs_that_look_alone(tmp_path: Path, fault: Ex
     """Every round of the watch looks at the making of a key; what a world out of order raises ends no watch."""
     looks = Looks(fault)
     async with (
-        open_stable(tmp_path, traits={"find": looks.find}, watch_every=0.02) as stable,
-        await stable.pool.lease(stable.key()) as lease,
+        open_pool_harness(tmp_path, traits={"find": looks.find}, watch_every=0.02) as harness,
+        await harness.pool.lease(harness.key()) as lease,
     ):
         looks.failing = True
         before = looks.failed
-        await stable.settled(lambda: looks.failed > before + 1)
+        await harness.settled(lambda: looks.failed > before + 1)
         looks.failing = False
         before = looks.count
-        await stable.settled(lambda: looks.count > before + 1)
+        await harness.settled(lambda: looks.count > before + 1)
         assert await say(lease, "well") == "echo: well"
 
 
@@ -611,10 +613,10 @@ class Unlabelled(Counts):
 
 
 async def test_e22_an_observer_that_raises_costs_no_claim_and_leaks_no_lease(tmp_path: Path) -> None:
-    async with open_stable(tmp_path, observer=Unlabelled()) as stable:
-        async with await stable.pool.lease(stable.key(), deadline=300) as lease:
+    async with open_pool_harness(tmp_path, observer=Unlabelled()) as harness:
+        async with await harness.pool.lease(harness.key(), deadline=300) as lease:
             assert await say(lease, "well") == "echo: well"
-        assert stable.pool.snapshot().core.census.leased == 0
+        assert harness.pool.snapshot().core.census.leased == 0
 
 
 async def test_files_that_cannot_be_read_cost_their_claim_its_patience_and_nobody_else_anything(
@@ -623,15 +625,15 @@ async def test_files_that_cannot_be_read_cost_their_claim_its_patience_and_nobod
     finder = StuckFinder()
     try:
         async with (
-            open_stable(tmp_path, traits={"find": finder.find}, watch_every=0.02) as stable,
-            await stable.pool.lease(stable.key()) as lease,
+            open_pool_harness(tmp_path, traits={"find": finder.find}, watch_every=0.02) as harness,
+            await harness.pool.lease(harness.key()) as lease,
         ):
             finder.lives.clear()
             with pytest.raises(AgentStartFailed, match="did not answer within"):
-                await stable.pool.lease(stable.key("other"), deadline=0.2)
+                await harness.pool.lease(harness.key("other"), deadline=0.2)
             assert await say(lease, "well") == "echo: well"
             # Neither the claim nor the watch of the files keeps the watch of the memory.
-            await stable.settled(lambda: all(process.memory for process in stable.pool.snapshot().processes))
+            await harness.settled(lambda: all(process.memory for process in harness.pool.snapshot().processes))
     finally:
         finder.lives.set()
 
@@ -651,11 +653,11 @@ class StuckFinder:
 
 
 async def test_a_key_that_the_pool_holds_is_told_of_without_a_look_at_its_disk(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
-        key = stable.key()
-        async with await stable.pool.lease(key):
+    async with open_pool_harness(tmp_path) as harness:
+        key = harness.key()
+        async with await harness.pool.lease(key):
             os.rmdir(key.cwd)  # noqa: PTH106 - a directory of the test alone, and the loop has nothing else to do
-            assert stable.pool.why(key).cwd == key.cwd
+            assert harness.pool.why(key).cwd == key.cwd
 
 
 async def test_w23e_a_disk_that_was_full_keeps_nobody_out_once_it_has_room(tmp_path: Path) -> None:
@@ -665,17 +667,17 @@ async def test_w23e_a_disk_that_was_full_keeps_nobody_out_once_it_has_room(tmp_p
         if not mounted:
             pytest.skip("this machine does not let us mount a disk to be filled")
         counts = Counts()
-        async with open_stable(disk, limits=Limits(backoff_base=0.01), observer=counts) as stable:
-            others = [stable.key(name) for name in "abcdef"]
+        async with open_pool_harness(disk, limits=Limits(backoff_base=0.01), observer=counts) as harness:
+            others = [harness.key(name) for name in "abcdef"]
             with filled(disk):
                 for _ in range(SHORT_OF_ROOM):
                     with pytest.raises(AgentStartFailed, match="No space left") as caught:
-                        await stable.pool.lease(stable.key())
+                        await harness.pool.lease(harness.key())
                     assert caught.value.shortage
                 assert counts.notes["demo", "start_failed", "start_failed"] == SHORT_OF_ROOM, "one for each that asks"
-                ends = await asyncio.gather(*map(stable.pool.lease, others), return_exceptions=True)
+                ends = await asyncio.gather(*map(harness.pool.lease, others), return_exceptions=True)
             assert all(isinstance(end, AgentStartFailed | BreakerOpen) for end in ends), ends
             assert all("No space left" in str(end) for end in ends), ends
             assert not [note for note in counts.notes if note[1] == "fallback"]
-            async with await stable.pool.lease(stable.key()) as lease:
+            async with await harness.pool.lease(harness.key()) as lease:
                 assert await say(lease, "hello") == "echo: hello"

@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 
 
 @dataclass
-class Stable:
+class PoolHarness:
     """One pool and the traces its agents leave."""
 
     pool: TransportPool
@@ -67,7 +67,7 @@ def demo_settings(record: Path, *flags: str, **settings: Any) -> ProviderSetting
 
 
 @asynccontextmanager
-async def open_stable(
+async def open_pool_harness(
     folder: Path,
     *flags: str,
     tool_port: ToolPort | None = None,
@@ -77,7 +77,7 @@ async def open_stable(
     deadlines: Mapping[str, float] | None = None,
     tool_channel: ToolChannel | None = None,
     **settings: Any,
-) -> AsyncIterator[Stable]:
+) -> AsyncIterator[PoolHarness]:
     """A started pool; everything it started is gone afterwards."""
     record = folder / "record.jsonl"
     agent = demo_settings(record, *flags, deadlines=Deadlines(**(deadlines or {})), tool_channel=tool_channel)
@@ -96,7 +96,7 @@ async def open_stable(
         providers=providers,
         observer=observer,
     ) as pool:
-        yield Stable(pool, folder, record, pool_settings, environ)
+        yield PoolHarness(pool, folder, record, pool_settings, environ)
 
 
 async def say(lease: Lease, prompt: str) -> str:

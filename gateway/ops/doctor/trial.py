@@ -56,7 +56,7 @@ class TrialProgress:
         bench.tell(f"{known}{doing}")
 
     @property
-    def last_words(self) -> str:
+    def last_text(self) -> str:
         """The end of the agent's stderr, with secrets redacted."""
         said = [] if self.connection is None else self.connection.process.stderr_tail(STDERR_LINES)
         return "" if not said else f"; last stderr lines: {' | '.join(said)}"
@@ -69,7 +69,7 @@ async def try_agent(report: AgentReport, bench: Bench) -> AgentReport:
         async with asyncio.timeout(bench.patience), stage(bench) as pool:
             await measure(pool, progress, bench)
     except TimeoutError:
-        text = f"it was not done within {bench.patience:.0f} s, while {progress.doing}{progress.last_words}"
+        text = f"it was not done within {bench.patience:.0f} s, while {progress.doing}{progress.last_text}"
         fix = "see whether its key and model are good and try it by hand; --patience gives it longer"
         return worse(progress.report, Finding(Severity.FAULT, text, fix))
     except (PoolError, BridgeError) as error:

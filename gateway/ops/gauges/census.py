@@ -48,7 +48,7 @@ class LevelReader:
         into = self.instruments.pool
         read_processes(into, seen)
         read_keys(into, seen, self.places)
-        into.reaped.of().reach(self.reaped)
+        into.reaped.of().raise_to(self.reaped)
         self._read_drops(seen)
         read_bridge(self.instruments.bridge, self.bridge)
         self._read_gateway()
@@ -59,7 +59,7 @@ class LevelReader:
             for kind, count in process.dropped.items():
                 drops[process.provider, kind] += count
         for values, count in drops.items():
-            self.instruments.pool.dropped.of(*values).reach(count)
+            self.instruments.pool.dropped.of(*values).raise_to(count)
 
     def _read_gateway(self) -> None:
         into, sessions = self.instruments.gateway, self.sessions
@@ -129,20 +129,20 @@ def read_keys(into: PoolInstruments, seen: PoolSnapshot, places: Mapping[str, st
 def read_bridge(into: BridgeInstruments, stats: Stats) -> None:
     """Copy the bridge's own counters."""
     over = stats.calls - stats.calls_running
-    into.calls.of("ok").reach(over - stats.calls_failed - stats.calls_ended)
-    into.calls.of("failed").reach(stats.calls_failed)
-    into.calls.of("ended").reach(stats.calls_ended)
-    into.seconds.of().reach(over, stats.call_seconds)
+    into.calls.of("ok").raise_to(over - stats.calls_failed - stats.calls_ended)
+    into.calls.of("failed").raise_to(stats.calls_failed)
+    into.calls.of("ended").raise_to(stats.calls_ended)
+    into.seconds.of().raise_to(over, stats.call_seconds)
     into.running.of().set(stats.calls_running)
     causes = {**stats.refused, "evicted": stats.evicted, "silent": stats.hello_timeouts}
     for cause, count in causes.items():
-        into.refusals.of(cause).reach(count)
+        into.refusals.of(cause).raise_to(count)
     for reason, count in stats.lost.items():
-        into.lost.of(reason).reach(count)
+        into.lost.of(reason).raise_to(count)
     into.relays.of().set(stats.connected)
-    into.connections.of().reach(stats.connections)
-    into.reconnects.of().reach(stats.reconnects)
-    into.dropped.of().reach(stats.frames_dropped)
+    into.connections.of().raise_to(stats.connections)
+    into.reconnects.of().raise_to(stats.reconnects)
+    into.dropped.of().raise_to(stats.frames_dropped)
 
 
 def size_of(path: Path) -> int:

@@ -20,7 +20,7 @@ from ostler.gateway.ops.doctor.trial import Bench, try_agent
 from ostler.pool.launch.configuration import PoolSettings
 from tests.support import copies
 from tests.support.serve_command import environment, is_demo
-from tests.support.stable import PRELUDE
+from tests.support.transport_harness import PRELUDE
 from tests.support.waiting import eventually
 
 TALKS = """

@@ -10,7 +10,7 @@ import pytest
 
 from ostler.gateway.chat.session_keys import ChatPlace, key_of
 from tests.support.chats import Chat, ended, texts
-from tests.support.ears import Ears
+from tests.support.recorder import RecordingObserver
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually
 
@@ -75,20 +75,20 @@ async def in_line(served: Served, session_id: str) -> None:
 async def test_d10_a_reset_is_done_whatever_becomes_of_the_telling(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ears = Ears()
-    async with serving(tmp_path / "data", observer=ears) as served:
+    recorder = RecordingObserver()
+    async with serving(tmp_path / "data", observer=recorder) as served:
         chat = Chat(served)
         p = (await chat.said("one"))["session_id"]
         q = (await chat.said("/reset"))["session_id"]
-        assert ears.about("end", "switch") == [("end", p), ("switch", q, p, "new_session")]
-        assert ears.transcripts[p] == ["one", "echo: one"]
-        ears.deaf_to.add(q)
+        assert recorder.about("end", "switch") == [("end", p), ("switch", q, p, "new_session")]
+        assert recorder.transcripts[p] == ["one", "echo: one"]
+        recorder.deaf_to.add(q)
         await chat.said("two")
         with caplog.at_level(logging.WARNING):
             r = (await chat.said("/reset"))["session_id"]
         assert [record.levelname for record in caplog.records if q in record.getMessage()] == ["WARNING"]
         assert (ended(served, q), chat.routed()) == ("session_reset", r)
-        assert ears.about("switch")[-1] == ("switch", r, q, "new_session")
+        assert recorder.about("switch")[-1] == ("switch", r, q, "new_session")
         assert served.gateway.pool.snapshot().core.census.leased == 0
         assert await chat.text("!recall\nthree") == "\necho: three"
 

@@ -17,7 +17,7 @@ from ostler.gateway.model.records import NewMessage
 from ostler.gateway.model.store import Store
 from ostler.gateway.stores.exchange import finalized_in
 from tests.support.chats import Chat, ended, texts
-from tests.support.ears import Ears, Wall
+from tests.support.recorder import RecordingObserver, Wall
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually
 from tests.unit.gateway.test_resets import at
@@ -117,15 +117,15 @@ async def test_a19_b18_a_running_turn_is_not_cut_and_counts_as_activity(tmp_path
 
 
 async def test_b18_b21_an_idle_session_is_finalised_once_and_never_comes_back(tmp_path: Path) -> None:
-    wall, ears = Wall(), Ears()
-    async with serving(tmp_path / "data", wall=wall, observer=ears, **IDLE) as served:
+    wall, recorder = Wall(), RecordingObserver()
+    async with serving(tmp_path / "data", wall=wall, observer=recorder, **IDLE) as served:
         chat = Chat(served)
         p = (await chat.said("one"))["session_id"]
         wall.now += HALF_HOUR + 1
         passes = [await served.gateway.expiry.check() for _ in range(4)]
         assert passes == [1, 0, 0, 0]
-        assert ears.about("end") == [("end", p)]
-        assert ears.transcripts[p] == ["one", "echo: one"]
+        assert recorder.about("end") == [("end", p)]
+        assert recorder.transcripts[p] == ["one", "echo: one"]
         assert served.rows("select end_reason, expiry_finalized from sessions") == [("idle", 1)]
         assert served.gateway.pool.snapshot().core.census.leased == 0
         assert served.prompts() == ["one"]
@@ -134,15 +134,15 @@ async def test_b18_b21_an_idle_session_is_finalised_once_and_never_comes_back(tm
         assert told["items"][0]["type"] == "notice"
         assert served.rows("select expiry_finalized from sessions where id = ?", q) == [(0,)]
         assert ended(served, p) == "idle"
-        assert ears.about("end", "switch") == [
+        assert recorder.about("end", "switch") == [
             ("end", p),
             ("switch", q, p, "new_session"),
         ]
 
 
 async def test_b14_a_reset_by_a_message_tells_the_whole_transcript_before_the_switch(tmp_path: Path) -> None:
-    wall, ears = Wall(), Ears()
-    async with serving(tmp_path / "data", wall=wall, observer=ears, **IDLE) as served:
+    wall, recorder = Wall(), RecordingObserver()
+    async with serving(tmp_path / "data", wall=wall, observer=recorder, **IDLE) as served:
         chat = Chat(served)
         p = (await chat.said("one"))["session_id"]
         session = served.gateway.sessions.find(p)
@@ -151,13 +151,13 @@ async def test_b14_a_reset_by_a_message_tells_the_whole_transcript_before_the_sw
         wall.now += HALF_HOUR + 1
         q = (await chat.said("two"))["session_id"]
         assert await served.gateway.expiry.check() == 0
-        assert ears.about("end", "switch") == [("end", p), ("switch", q, p, "new_session")]
-        assert ears.transcripts[p] == ["one", "echo: one"]
+        assert recorder.about("end", "switch") == [("end", p), ("switch", q, p, "new_session")]
+        assert recorder.transcripts[p] == ["one", "echo: one"]
 
 
 async def test_a19_what_was_used_during_a_pass_is_not_over(tmp_path: Path) -> None:
-    wall, ears = Wall(), Ears()
-    async with serving(tmp_path / "data", wall=wall, observer=ears, **IDLE) as served:
+    wall, recorder = Wall(), RecordingObserver()
+    async with serving(tmp_path / "data", wall=wall, observer=recorder, **IDLE) as served:
         p, q = [(await Chat(served, key).said("one"))["session_id"] for key in "ab"]
         wall.now += HALF_HOUR + 1
 
@@ -170,7 +170,7 @@ async def test_a19_what_was_used_during_a_pass_is_not_over(tmp_path: Path) -> No
         policies = policies_of(ResetSettings(mode="idle", idle=HALF_HOUR), {"TZ": "UTC"})
         expiry = Expiry(SimpleNamespace(deps=deps, find=sessions.find), policies, 60)
         assert await expiry.check() == 1
-        assert ears.about("end") == [("end", p)]
+        assert recorder.about("end") == [("end", p)]
         assert (ended(served, p), ended(served, q)) == ("idle", None)
 
 
@@ -187,22 +187,22 @@ async def test_a15_a_session_that_was_gone_back_to_is_in_use(tmp_path: Path) -> 
 
 
 async def test_b19_the_mark_survives_a_restart(tmp_path: Path) -> None:
-    wall, ears = Wall(), Ears()
-    async with serving(tmp_path / "data", wall=wall, observer=ears, **IDLE) as served:
+    wall, recorder = Wall(), RecordingObserver()
+    async with serving(tmp_path / "data", wall=wall, observer=recorder, **IDLE) as served:
         await Chat(served).said("one")
         wall.now += HALF_HOUR + 1
         assert await served.gateway.expiry.check() == 1
-    async with serving(tmp_path / "data", wall=wall, observer=ears, **IDLE) as served:
+    async with serving(tmp_path / "data", wall=wall, observer=recorder, **IDLE) as served:
         assert await served.gateway.expiry.check() == 0
-        assert len(ears.about("end")) == 1
+        assert len(recorder.about("end")) == 1
 
 
 async def test_b18_the_timer_finds_it_by_itself(tmp_path: Path) -> None:
-    wall, ears = Wall(), Ears()
-    async with serving(tmp_path / "data", wall=wall, observer=ears, resets__check_every=0.05, **IDLE) as served:
+    wall, recorder = Wall(), RecordingObserver()
+    async with serving(tmp_path / "data", wall=wall, observer=recorder, resets__check_every=0.05, **IDLE) as served:
         await Chat(served).said("one")
         wall.now += HALF_HOUR + 1
-        await eventually(lambda: bool(ears.about("end")), "the pass of the timer")
+        await eventually(lambda: bool(recorder.about("end")), "the pass of the timer")
 
 
 @pytest.mark.parametrize(
@@ -223,14 +223,14 @@ def test_b20_the_old_name_of_the_mark_counts_where_the_new_one_is_missing(
 async def test_b22_one_that_cannot_be_finalised_costs_the_others_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    wall, ears = Wall(), Ears()
-    async with serving(tmp_path / "data", wall=wall, observer=ears, **IDLE) as served:
+    wall, recorder = Wall(), RecordingObserver()
+    async with serving(tmp_path / "data", wall=wall, observer=recorder, **IDLE) as served:
         ids = [(await Chat(served, key).said("one"))["session_id"] for key in "abc"]
-        ears.deaf_to.add(ids[0])
+        recorder.deaf_to.add(ids[0])
         wall.now += HALF_HOUR + 1
         with caplog.at_level(logging.WARNING, "ostler.gateway.chat.resets"):
             assert [await served.gateway.expiry.check() for _ in range(5)] == [2, 0, 0, 0, 0]
-        assert ears.raised == 3
+        assert recorder.raised == 3
         assert [record.levelname for record in caplog.records if ids[0] in record.getMessage()] == ["WARNING"]
         assert served.rows("select count(*) from sessions where expiry_finalized") == [(3,)]
 
@@ -261,8 +261,8 @@ class Late:
 
 
 async def test_a19_a_message_that_comes_while_its_session_is_being_ended_was_first(tmp_path: Path) -> None:
-    wall, ears = Wall(), Ears()
-    async with serving(tmp_path / "data", wall=wall, observer=ears, **IDLE) as served:
+    wall, recorder = Wall(), RecordingObserver()
+    async with serving(tmp_path / "data", wall=wall, observer=recorder, **IDLE) as served:
         chat, sessions = Chat(served), served.gateway.sessions
         p = (await chat.said("one"))["session_id"]
         session = sessions.find(p)
@@ -280,5 +280,5 @@ async def test_a19_a_message_that_comes_while_its_session_is_being_ended_was_fir
         expiry = Expiry(SimpleNamespace(deps=deps, find=sessions.find), policies, 60)
         assert await expiry.check() == 0
         assert (await coming[0])["session_id"] == p
-        assert (ended(served, p), ears.about("end")) == (None, [])
+        assert (ended(served, p), recorder.about("end")) == (None, [])
         assert (await chat.said("three"))["session_id"] == p

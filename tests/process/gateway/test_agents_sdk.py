@@ -22,11 +22,11 @@ async def test_a_two_tool_agent(served: Served, kind: str, stream: bool) -> None
     import openai
     from agents import Agent, ModelSettings, RunConfig, Runner, function_tool
 
-    from tests.support.court import Court
+    from tests.support.validator import ValidatingTransport
 
     make = getattr(agents, kind)
-    court = Court()
-    http = openai.DefaultAsyncHttpxClient(transport=court)
+    validator = ValidatingTransport()
+    http = openai.DefaultAsyncHttpxClient(transport=validator)
     async with openai.AsyncOpenAI(base_url=f"{served.base}/v1", api_key="unused", http_client=http) as client:
         model = make(model="demo", openai_client=client)
         tools = [function_tool(get_weather), function_tool(get_time)]
@@ -41,4 +41,4 @@ async def test_a_two_tool_agent(served: Served, kind: str, stream: bool) -> None
         else:
             assert "noon" in (await Runner.run(agent, asked, run_config=quiet)).final_output
         assert len(served.prompts()) == 1
-    assert (court.judged > 0) is (kind == "OpenAIResponsesModel")
+    assert (validator.judged > 0) is (kind == "OpenAIResponsesModel")

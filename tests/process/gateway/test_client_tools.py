@@ -7,7 +7,7 @@ from typing import Any
 
 import psutil
 
-from tests.support.ears import Wall
+from tests.support.recorder import Wall
 from tests.support.served import SESSION, Served, serving, text_of
 from tests.support.waiting import eventually
 

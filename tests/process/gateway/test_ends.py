@@ -17,8 +17,8 @@ from ostler.gateway.model.records import TurnCommit
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.turns.reports import TurnObservers
 from tests.support.chats import Chat
-from tests.support.ears import Ears
 from tests.support.openai_oracle import judge_response, judge_stream
+from tests.support.recorder import RecordingObserver
 from tests.support.served import Served, events_of, serving, text_of
 from tests.support.waiting import eventually, soon
 
@@ -229,7 +229,7 @@ async def test_a_fault_of_ours_at_the_end_of_a_turn_is_told_and_the_next_one_run
 
 
 async def test_whoever_fails_to_hear_of_an_end_keeps_no_client_waiting(tmp_path: Path) -> None:
-    class Deaf(Ears):
+    class Deaf(RecordingObserver):
         """Cannot bear an end."""
 
         def turn_ended(self, *_: object) -> None:
@@ -249,7 +249,7 @@ async def test_whoever_fails_to_hear_of_an_end_keeps_no_client_waiting(tmp_path:
 async def test_an_end_that_cannot_be_reported_is_stored_and_told_and_frees_its_key(
     tmp_path: Path, stream: bool
 ) -> None:
-    class Deaf(Ears):
+    class Deaf(RecordingObserver):
         """Cannot bear an end."""
 
         def turn_ended(self, *_: object) -> None:

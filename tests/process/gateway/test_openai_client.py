@@ -30,19 +30,19 @@ async def client(served: Served) -> AsyncIterator[openai.AsyncOpenAI]:
     """As a user would make it, but strict; and every body it reads is judged besides."""
     import openai
 
-    from tests.support.court import Court
+    from tests.support.validator import ValidatingTransport
 
-    court = Court()
+    validator = ValidatingTransport()
     made = openai.AsyncOpenAI(
         base_url=f"{served.base}/v1",
         api_key="unused",
         max_retries=0,
-        http_client=openai.DefaultAsyncHttpxClient(transport=court),
+        http_client=openai.DefaultAsyncHttpxClient(transport=validator),
         _strict_response_validation=True,
     )
     async with made:
         yield made
-    assert court.judged > 0
+    assert validator.judged > 0
 
 
 async def test_c30_create_retrieve_delete(client: openai.AsyncOpenAI) -> None:

@@ -1,4 +1,4 @@
-"""One stable for each test."""
+"""One harness for each test."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from tests.support.stable import Stable, stable_in
+from tests.support.transport_harness import TransportHarness, transport_harness_in
 
 
 def pytest_asyncio_loop_factories(
@@ -18,6 +18,6 @@ def pytest_asyncio_loop_factories(
 
 
 @pytest.fixture
-async def stable(tmp_path: Path) -> AsyncIterator[Stable]:
-    async with stable_in(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[TransportHarness]:
+    async with transport_harness_in(tmp_path) as made:
         yield made

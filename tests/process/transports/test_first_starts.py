@@ -13,7 +13,7 @@ from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import AgentStartFailed
 from ostler.pool.provider import Provider
 from tests.support.pools import alive
-from tests.support.stable import SCRIPTED, Stable
+from tests.support.transport_harness import SCRIPTED, TransportHarness
 from tests.support.waiting import eventually
 
 # Makes its database between its start and its handshake, and cannot bear a second one that does the same meanwhile.
@@ -47,22 +47,22 @@ time.sleep(60)
 ALONE = dataclasses.replace(SCRIPTED, first_start_alone=True)
 
 
-async def test_of_many_first_starts_at_once_each_succeeds(stable: Stable) -> None:
-    plan = stable.script_plan(MAKES_A_DATABASE, provider=ALONE)
-    transports = await asyncio.gather(*(stable.start(plan) for _ in range(3)))
+async def test_of_many_first_starts_at_once_each_succeeds(harness: TransportHarness) -> None:
+    plan = harness.script_plan(MAKES_A_DATABASE, provider=ALONE)
+    transports = await asyncio.gather(*(harness.start(plan) for _ in range(3)))
     assert len({transport.pid for transport in transports}) == 3
 
 
-async def test_a_first_start_that_fails_lets_the_next_one_try(stable: Stable) -> None:
-    (stable.folder / "fail-first").touch()
-    plan = stable.script_plan(MAKES_A_DATABASE, provider=ALONE)
-    found = await asyncio.gather(*(stable.start(plan) for _ in range(3)), return_exceptions=True)
+async def test_a_first_start_that_fails_lets_the_next_one_try(harness: TransportHarness) -> None:
+    (harness.folder / "fail-first").touch()
+    plan = harness.script_plan(MAKES_A_DATABASE, provider=ALONE)
+    found = await asyncio.gather(*(harness.start(plan) for _ in range(3)), return_exceptions=True)
     assert [type(one) for one in found].count(AgentStartFailed) == 1
 
 
-async def test_the_next_one_is_let_in_when_the_one_that_failed_is_gone(stable: Stable) -> None:
-    plan = stable.script_plan(SAYS_NOTHING, provider=ALONE, start=2.0)
-    pid_file = stable.folder / "pid"
+async def test_the_next_one_is_let_in_when_the_one_that_failed_is_gone(harness: TransportHarness) -> None:
+    plan = harness.script_plan(SAYS_NOTHING, provider=ALONE, start=2.0)
+    pid_file = harness.folder / "pid"
     there: list[bool] = []
 
     class Watched(StartGate):
@@ -80,7 +80,7 @@ async def test_the_next_one_is_let_in_when_the_one_that_failed_is_gone(stable: S
 
     gate = Watched(used=False)
     with pytest.raises(AgentStartFailed):
-        await Transport.start(plan, supervisor=stable.supervisor, per_home=Watching())
+        await Transport.start(plan, supervisor=harness.supervisor, per_home=Watching())
     assert there == [False]
 
 

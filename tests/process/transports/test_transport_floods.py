@@ -19,7 +19,7 @@ from ostler.pool.ports import PermissionChoice
 from ostler.pool.prompt import TextPart
 from ostler.wire.json import VALUES_LIMIT
 from ostler.wire.lines import DEFAULT_LIMIT
-from tests.support.stable import Stable, end_of, hear, say, text_of
+from tests.support.transport_harness import TransportHarness, end_of, hear, say, text_of
 from tests.support.waiting import within
 
 ASKED = 300
@@ -55,8 +55,10 @@ for method, frame, session in frames("session/prompt"):
 """
 
 
-async def test_n31_questions_without_end_wait_up_to_their_limit_and_the_rest_are_refused(stable: Stable) -> None:
-    transport = await stable.scripted(QUESTIONS)
+async def test_n31_questions_without_end_wait_up_to_their_limit_and_the_rest_are_refused(
+    harness: TransportHarness,
+) -> None:
+    transport = await harness.scripted(QUESTIONS)
     refused, peak, waiting = asyncio.Event(), 0, 0
 
     async def ponder(session_id: str, asked: PermissionAsked) -> PermissionChoice:
@@ -68,7 +70,7 @@ async def test_n31_questions_without_end_wait_up_to_their_limit_and_the_rest_are
         waiting -= 1
         return await deny(session_id, asked)
 
-    session = await transport.open(stable.order(ponder))
+    session = await transport.open(harness.order(ponder))
     events = list[TurnEvent]()
     async with within(300, "the refusal of what is too much"):
         async for event in await session.prompt([TextPart("go")]):
@@ -84,9 +86,9 @@ async def test_n31_questions_without_end_wait_up_to_their_limit_and_the_rest_are
     assert len(asked) == LIMIT
 
 
-async def test_n31_a_line_over_the_limit_is_lost_with_a_word_to_the_turn_it_was_for(stable: Stable) -> None:
-    transport = await stable.scripted(FLOODS % (DEFAULT_LIMIT, VALUES_LIMIT))
-    loud, quiet = [await transport.open(stable.order()) for _ in range(2)]
+async def test_n31_a_line_over_the_limit_is_lost_with_a_word_to_the_turn_it_was_for(harness: TransportHarness) -> None:
+    transport = await harness.scripted(FLOODS % (DEFAULT_LIMIT, VALUES_LIMIT))
+    loud, quiet = [await transport.open(harness.order()) for _ in range(2)]
     turn = await loud.prompt([TextPart("line")])
     assert await say(quiet, "hello") == "after hello"
     events = await hear(turn)
@@ -96,9 +98,9 @@ async def test_n31_a_line_over_the_limit_is_lost_with_a_word_to_the_turn_it_was_
     assert end_of(events) == Finished(StopReason.DONE)
 
 
-async def test_n31_a_message_of_too_many_values_is_lost_with_a_word(stable: Stable) -> None:
-    transport = await stable.scripted(FLOODS % (DEFAULT_LIMIT, VALUES_LIMIT))
-    session = await transport.open(stable.order())
+async def test_n31_a_message_of_too_many_values_is_lost_with_a_word(harness: TransportHarness) -> None:
+    transport = await harness.scripted(FLOODS % (DEFAULT_LIMIT, VALUES_LIMIT))
+    session = await transport.open(harness.order())
     events = await hear(await session.prompt([TextPart("values")]))
     assert sum(isinstance(event, MessageDropped) for event in events) == 1
     assert not any(isinstance(event, ToolStarted) for event in events)

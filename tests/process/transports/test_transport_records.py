@@ -17,7 +17,7 @@ from ostler.pool.order import SessionMemo
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import CloseVerb, LoadTrust, Records
 from ostler.pool.providers import load
-from tests.support.stable import PRELUDE, SCRIPTED, Stable
+from tests.support.transport_harness import PRELUDE, SCRIPTED, TransportHarness
 from tests.support.waiting import eventually
 
 FORGETFUL = dataclasses.replace(
@@ -65,48 +65,48 @@ def where(folder: Path, session_id: str) -> list[str]:
     return [path.parent.name for path in (folder / ".agent").rglob(f"*-{session_id[:8]}.jsonl")]
 
 
-async def test_a_session_that_is_over_is_put_away_and_taken_back_to_be_loaded(stable: Stable) -> None:
-    transport = await stable.scripted(AGENT, provider=FORGETFUL)
-    session, other = await transport.open(stable.order()), await transport.open(stable.order())
+async def test_a_session_that_is_over_is_put_away_and_taken_back_to_be_loaded(harness: TransportHarness) -> None:
+    transport = await harness.scripted(AGENT, provider=FORGETFUL)
+    session, other = await transport.open(harness.order()), await transport.open(harness.order())
     await session.close()
-    assert (where(stable.folder, session.id), where(stable.folder, other.id)) == (["chats" + BESIDE], ["chats"])
-    successor = await stable.scripted(AGENT, provider=FORGETFUL)
-    await successor.load(session.memo, stable.order())
-    assert where(stable.folder, session.id) == ["chats"]
+    assert (where(harness.folder, session.id), where(harness.folder, other.id)) == (["chats" + BESIDE], ["chats"])
+    successor = await harness.scripted(AGENT, provider=FORGETFUL)
+    await successor.load(session.memo, harness.order())
+    assert where(harness.folder, session.id) == ["chats"]
 
 
-async def test_an_agent_that_is_still_in_a_turn_goes_on_with_its_record_where_it_was(stable: Stable) -> None:
-    transport = await stable.scripted(AGENT, provider=FORGETFUL, close=0.2)
-    session = await transport.open(stable.order())
+async def test_an_agent_that_is_still_in_a_turn_goes_on_with_its_record_where_it_was(harness: TransportHarness) -> None:
+    transport = await harness.scripted(AGENT, provider=FORGETFUL, close=0.2)
+    session = await transport.open(harness.order())
     await session.prompt([TextPart("!deaf")])
     await session.close()
-    assert where(stable.folder, session.id) == ["chats"]
+    assert where(harness.folder, session.id) == ["chats"]
 
 
 @pytest.mark.parametrize("ending", ["stopped", "killed"])
-async def test_what_a_process_leaves_behind_is_put_away_when_it_is_gone(stable: Stable, ending: str) -> None:
-    transport = await stable.scripted(AGENT, provider=FORGETFUL)
-    sessions = [await transport.open(stable.order()) for _ in range(20)]
+async def test_what_a_process_leaves_behind_is_put_away_when_it_is_gone(harness: TransportHarness, ending: str) -> None:
+    transport = await harness.scripted(AGENT, provider=FORGETFUL)
+    sessions = [await transport.open(harness.order()) for _ in range(20)]
     if ending == "stopped":
         await transport.close()
     else:
         os.kill(transport.pid, signal.SIGKILL)
         await transport.wait_lost()
         with pytest.raises(TransportLost):
-            await transport.open(stable.order())
-        await eventually(lambda: not list((stable.folder / ".agent" / "work" / "chats").iterdir()), "all are away")
-    assert {name for session in sessions for name in where(stable.folder, session.id)} == {"chats" + BESIDE}
+            await transport.open(harness.order())
+        await eventually(lambda: not list((harness.folder / ".agent" / "work" / "chats").iterdir()), "all are away")
+    assert {name for session in sessions for name in where(harness.folder, session.id)} == {"chats" + BESIDE}
 
 
-async def test_a_record_that_was_taken_back_in_vain_is_put_away_again(stable: Stable) -> None:
-    transport = await stable.scripted(
+async def test_a_record_that_was_taken_back_in_vain_is_put_away_again(harness: TransportHarness) -> None:
+    transport = await harness.scripted(
         AGENT.replace("elif not os.path.exists(record(session))", "else"), provider=FORGETFUL
     )
-    session = await transport.open(stable.order())
+    session = await transport.open(harness.order())
     await session.close()
     with pytest.raises(PoolError):
-        await transport.load(session.memo, stable.order())
-    await eventually(lambda: where(stable.folder, session.id) == ["chats" + BESIDE], "it is away again")
+        await transport.load(session.memo, harness.order())
+    await eventually(lambda: where(harness.folder, session.id) == ["chats" + BESIDE], "it is away again")
 
 
 async def test_a_load_that_ends_late_on_a_process_nobody_wants_takes_nothing_from_the_one_that_overtook_it(

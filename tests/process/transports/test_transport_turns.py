@@ -32,7 +32,7 @@ from ostler.pool.permission import allow, ask, deny
 from ostler.pool.ports import PermissionChoice
 from ostler.pool.prompt import AudioPart, ImagePart, TextPart
 from ostler.pool.provider import FaultReading
-from tests.support.stable import SCRIPTED, Stable, end_of, hear, say, text_of
+from tests.support.transport_harness import SCRIPTED, TransportHarness, end_of, hear, say, text_of
 from tests.support.waiting import eventually
 
 
@@ -40,21 +40,21 @@ async def prompt(session: AgentSession, words: str) -> AgentTurn:
     return await session.prompt([TextPart(words)])
 
 
-async def opened(stable: Stable, script: str) -> AgentSession:
-    return await (await stable.scripted(script)).open(stable.order())
+async def opened(harness: TransportHarness, script: str) -> AgentSession:
+    return await (await harness.scripted(script)).open(harness.order())
 
 
-async def test_events_come_in_order_and_end_once(stable: Stable) -> None:
-    session = await (await stable.demo()).open(stable.order())
+async def test_events_come_in_order_and_end_once(harness: TransportHarness) -> None:
+    session = await (await harness.demo()).open(harness.order())
     events = await hear(await prompt(session, "!think hm\n!stream 500"))
     assert events[0] == Thought("hm")
     assert text_of(events) == "".join(f"t{number} " for number in range(500))
     assert end_of(events).reason is StopReason.DONE
 
 
-async def test_images_arrive_and_sounds_are_refused_unsent(stable: Stable) -> None:
-    transport = await stable.demo()
-    session = await transport.open(stable.order())
+async def test_images_arrive_and_sounds_are_refused_unsent(harness: TransportHarness) -> None:
+    transport = await harness.demo()
+    session = await transport.open(harness.order())
     events = await hear(await session.prompt([TextPart("!image"), ImagePart.of(b"12345", "image/png")]))
     assert "5" in text_of(events)
     with pytest.raises(PromptUnsupported):
@@ -62,20 +62,20 @@ async def test_images_arrive_and_sounds_are_refused_unsent(stable: Stable) -> No
     assert await say(session, "still good") == "echo: still good"
 
 
-async def test_m03_a_second_prompt_is_refused_and_never_sent(stable: Stable) -> None:
-    session = await (await stable.demo()).open(stable.order())
+async def test_m03_a_second_prompt_is_refused_and_never_sent(harness: TransportHarness) -> None:
+    session = await (await harness.demo()).open(harness.order())
     turn = await prompt(session, "!sleep 30")
     with pytest.raises(SessionBusy):
         await prompt(session, "second")
     turn.cancel()
     assert end_of(await hear(turn)).reason is StopReason.CANCELLED
-    sent = [frame for frame in stable.frames() if frame.get("method") == "session/prompt"]
+    sent = [frame for frame in harness.frames() if frame.get("method") == "session/prompt"]
     assert len(sent) == 1
 
 
-async def test_w04_a_cancel_stops_one_session_only(stable: Stable) -> None:
-    transport = await stable.demo()
-    first, second = [await transport.open(stable.order()) for _ in range(2)]
+async def test_w04_a_cancel_stops_one_session_only(harness: TransportHarness) -> None:
+    transport = await harness.demo()
+    first, second = [await transport.open(harness.order()) for _ in range(2)]
     long, short = await prompt(first, "!sleep 30"), await prompt(second, "!sleep 0.2\ndone")
     await first.cancel()
     assert long.finished is not None
@@ -83,8 +83,8 @@ async def test_w04_a_cancel_stops_one_session_only(stable: Stable) -> None:
     assert text_of(await hear(short)).strip() == "echo: done"
 
 
-async def test_w20_leaving_the_loop_early_cancels_the_turn(stable: Stable) -> None:
-    session = await (await stable.demo()).open(stable.order())
+async def test_w20_leaving_the_loop_early_cancels_the_turn(harness: TransportHarness) -> None:
+    session = await (await harness.demo()).open(harness.order())
     turn = await prompt(session, "first\n!sleep 30")
     async for event in turn:
         assert isinstance(event, Text)
@@ -94,44 +94,44 @@ async def test_w20_leaving_the_loop_early_cancels_the_turn(stable: Stable) -> No
     assert await say(session, "next") == "echo: next"
 
 
-async def test_w20_leaving_the_context_cancels_the_turn(stable: Stable) -> None:
-    session = await (await stable.demo()).open(stable.order())
+async def test_w20_leaving_the_context_cancels_the_turn(harness: TransportHarness) -> None:
+    session = await (await harness.demo()).open(harness.order())
     async with await prompt(session, "!sleep 30") as turn:
         pass
     assert (await turn.ended()).reason is StopReason.CANCELLED
 
 
-async def test_a_turn_is_iterated_once(stable: Stable) -> None:
-    turn = await prompt(await (await stable.demo()).open(stable.order()), "x")
+async def test_a_turn_is_iterated_once(harness: TransportHarness) -> None:
+    turn = await prompt(await (await harness.demo()).open(harness.order()), "x")
     await hear(turn)
     with pytest.raises(RuntimeError, match="once"):
         aiter(turn)
 
 
-async def test_w40a_updates_behind_the_reply_belong_to_the_turn_where_declared(stable: Stable) -> None:
+async def test_w40a_updates_behind_the_reply_belong_to_the_turn_where_declared(harness: TransportHarness) -> None:
     script = """
 for method, frame, session in frames():
     text(session, "early "); done(frame); time.sleep(0.02); text(session, "late")
 """
     provider = dataclasses.replace(SCRIPTED, late_updates=0.5)
-    session = await (await stable.scripted(script, provider=provider)).open(stable.order())
+    session = await (await harness.scripted(script, provider=provider)).open(harness.order())
     assert await say(session, "x") == "early late"
     assert session.late == 0
 
 
-async def test_w40b_updates_between_turns_are_counted_and_enter_none(stable: Stable) -> None:
+async def test_w40b_updates_between_turns_are_counted_and_enter_none(harness: TransportHarness) -> None:
     script = """
 for method, frame, session in frames():
     text(session, "answer"); done(frame); text(session, "late")
 """
-    session = await opened(stable, script)
+    session = await opened(harness, script)
     assert await say(session, "one") == "answer"
     await eventually(lambda: session.late == 1)
     assert await say(session, "two") == "answer"
 
 
-async def test_w40c_late_pieces_after_a_cancel_do_not_enter_the_next_turn(stable: Stable) -> None:
-    session = await (await stable.demo()).open(stable.order())
+async def test_w40c_late_pieces_after_a_cancel_do_not_enter_the_next_turn(harness: TransportHarness) -> None:
+    session = await (await harness.demo()).open(harness.order())
     turn = await prompt(session, "!late")
     assert await anext(aiter(turn)) == Text("waiting")
     await session.cancel()
@@ -140,11 +140,11 @@ async def test_w40c_late_pieces_after_a_cancel_do_not_enter_the_next_turn(stable
     assert session.late == 3
 
 
-async def test_w40d_a_cancel_that_never_settles_seals_the_session(stable: Stable) -> None:
-    transport = await stable.demo(cancel_grace=0.2)
-    session, other = [await transport.open(stable.order()) for _ in range(2)]
+async def test_w40d_a_cancel_that_never_settles_seals_the_session(harness: TransportHarness) -> None:
+    transport = await harness.demo(cancel_grace=0.2)
+    session, other = [await transport.open(harness.order()) for _ in range(2)]
     turn = await prompt(session, "!hang")
-    await eventually(lambda: stable.asked("session/prompt"))
+    await eventually(lambda: harness.asked("session/prompt"))
     await session.cancel()
     assert turn.finished is not None
     assert turn.finished.reason is StopReason.CANCELLED
@@ -155,7 +155,7 @@ async def test_w40d_a_cancel_that_never_settles_seals_the_session(stable: Stable
     assert await say(other, "well") == "echo: well"
 
 
-async def test_m04_an_error_may_mean_cancelled_where_declared(stable: Stable) -> None:
+async def test_m04_an_error_may_mean_cancelled_where_declared(harness: TransportHarness) -> None:
     script = """
 asked = None
 for method, frame, session in frames():
@@ -165,7 +165,7 @@ for method, frame, session in frames():
         asked = frame; text(session, "x")
 """
     provider = dataclasses.replace(SCRIPTED, faults=FaultReading(cancelled=frozenset({-32603})))
-    session = await (await stable.scripted(script, provider=provider)).open(stable.order())
+    session = await (await harness.scripted(script, provider=provider)).open(harness.order())
     turn = await prompt(session, "x")
     async for event in turn:
         if isinstance(event, Text):
@@ -173,12 +173,12 @@ for method, frame, session in frames():
     assert turn.finished == Finished(StopReason.CANCELLED)
 
 
-async def test_a_failed_prompt_says_what_the_agent_said(stable: Stable) -> None:
+async def test_a_failed_prompt_says_what_the_agent_said(harness: TransportHarness) -> None:
     script = """
 for method, frame, session in frames():
     refuse(frame, -32603, "Internal error", data={"details": "quota exceeded"})
 """
-    session = await opened(stable, script)
+    session = await opened(harness, script)
     end = end_of(await hear(await prompt(session, "x")))
     assert end.reason is StopReason.FAILED
     assert isinstance(end.cause, AgentFault)
@@ -186,21 +186,21 @@ for method, frame, session in frames():
     assert session.sealed is None
 
 
-async def test_w41a_a_session_the_agent_forgot_is_named_and_sealed(stable: Stable) -> None:
+async def test_w41a_a_session_the_agent_forgot_is_named_and_sealed(harness: TransportHarness) -> None:
     script = """
 for method, frame, session in frames():
     refuse(frame, -32002, "Session not found")
 """
-    session = await opened(stable, script)
+    session = await opened(harness, script)
     end = end_of(await hear(await prompt(session, "x")))
     assert isinstance(end.cause, UnknownSession)
     with pytest.raises(SessionEnded):
         await prompt(session, "x")
 
 
-async def test_a_silent_agent_is_given_up_and_told_to_stop(stable: Stable) -> None:
-    transport = await stable.demo(prompt_inactivity=0.2, cancel_grace=5)
-    session = await transport.open(stable.order())
+async def test_a_silent_agent_is_given_up_and_told_to_stop(harness: TransportHarness) -> None:
+    transport = await harness.demo(prompt_inactivity=0.2, cancel_grace=5)
+    session = await transport.open(harness.order())
     end = end_of(await hear(await prompt(session, "!sleep 30")))
     assert end.reason is StopReason.FAILED
     assert isinstance(end.cause, AgentSilent)
@@ -208,9 +208,9 @@ async def test_a_silent_agent_is_given_up_and_told_to_stop(stable: Stable) -> No
     assert await say(session, "next") == "echo: next"
 
 
-async def test_a_slow_consumer_loses_nothing_and_stops_nobody(stable: Stable) -> None:
-    transport = await stable.demo()
-    slow, quick = [await transport.open(stable.order()) for _ in range(2)]
+async def test_a_slow_consumer_loses_nothing_and_stops_nobody(harness: TransportHarness) -> None:
+    transport = await harness.demo()
+    slow, quick = [await transport.open(harness.order()) for _ in range(2)]
     turn = await prompt(slow, "!stream 20000")
     assert await say(quick, "hello") == "echo: hello"
     await turn.ended()
@@ -219,7 +219,7 @@ async def test_a_slow_consumer_loses_nothing_and_stops_nobody(stable: Stable) ->
     assert len(events) < 1000
 
 
-async def test_a_consumer_too_far_behind_is_failed_and_the_agent_is_stopped(stable: Stable) -> None:
+async def test_a_consumer_too_far_behind_is_failed_and_the_agent_is_stopped(harness: TransportHarness) -> None:
     script = """
 big = "x" * (8 << 20)
 for method, frame, session in frames():
@@ -230,7 +230,7 @@ for method, frame, session in frames():
     elif method == "session/cancel":
         done(asked, "cancelled")
 """
-    session = await opened(stable, script)
+    session = await opened(harness, script)
     turn = await prompt(session, "x")
     end = await turn.ended()
     assert end.reason is StopReason.FAILED
@@ -239,21 +239,21 @@ for method, frame, session in frames():
     assert session.sealed is None
 
 
-async def test_w03b_updates_of_unknown_sessions_reach_nobody(stable: Stable) -> None:
+async def test_w03b_updates_of_unknown_sessions_reach_nobody(harness: TransportHarness) -> None:
     script = """
 for method, frame, session in frames():
     text("someone else", "secret"); text(session, "mine"); done(frame)
 """
-    transport = await stable.scripted(script)
-    session = await transport.open(stable.order())
+    transport = await harness.scripted(script)
+    session = await transport.open(harness.order())
     assert await say(session, "x") == "mine"
     assert (transport.strays, session.late) == (1, 0)
 
 
-async def test_permission_is_asked_and_answered(stable: Stable) -> None:
-    transport = await stable.demo()
-    yes = await transport.open(stable.order(allow))
-    no = await transport.open(stable.order(deny))
+async def test_permission_is_asked_and_answered(harness: TransportHarness) -> None:
+    transport = await harness.demo()
+    yes = await transport.open(harness.order(allow))
+    no = await transport.open(harness.order(deny))
     events = await hear(await prompt(yes, "!ask may I"))
     asked, answered = events[0], events[1]
     assert isinstance(asked, PermissionAsked)
@@ -263,7 +263,7 @@ async def test_permission_is_asked_and_answered(stable: Stable) -> None:
     assert "reject" in text_of(await hear(await prompt(no, "!ask may I")))
 
 
-async def test_w05_two_pending_approvals_are_answered_crosswise(stable: Stable) -> None:
+async def test_w05_two_pending_approvals_are_answered_crosswise(harness: TransportHarness) -> None:
     waiting: dict[str, asyncio.Future[str]] = {}
 
     async def person(session: str, asked: PermissionAsked) -> str:
@@ -271,9 +271,9 @@ async def test_w05_two_pending_approvals_are_answered_crosswise(stable: Stable) 
         kind = await waiting[session]
         return next(option.id for option in asked.options if option.kind == kind)
 
-    transport = await stable.demo()
+    transport = await harness.demo()
     policy = ask(person, deadline=30)
-    first, second = [await transport.open(stable.order(policy)) for _ in range(2)]
+    first, second = [await transport.open(harness.order(policy)) for _ in range(2)]
     turns = [await prompt(session, "!ask x") for session in (first, second)]
     await eventually(lambda: len(waiting) >= 2)
     waiting[second.id].set_result("reject_once")
@@ -287,8 +287,8 @@ async def silence(_session: str, _asked: PermissionAsked) -> str | None:
     return None
 
 
-async def test_w39b_a_cancel_settles_the_pending_permission(stable: Stable) -> None:
-    session = await (await stable.demo()).open(stable.order(ask(silence, deadline=60)))
+async def test_w39b_a_cancel_settles_the_pending_permission(harness: TransportHarness) -> None:
+    session = await (await harness.demo()).open(harness.order(ask(silence, deadline=60)))
     turn = await prompt(session, "!ask x")
     seen: list[object] = []
     async for event in turn:
@@ -302,14 +302,14 @@ async def test_w39b_a_cancel_settles_the_pending_permission(stable: Stable) -> N
     assert session.sealed is None
 
 
-async def test_w39c_silence_chooses_the_reject_option(stable: Stable) -> None:
-    session = await (await stable.demo()).open(stable.order(ask(silence, deadline=0.05)))
+async def test_w39c_silence_chooses_the_reject_option(harness: TransportHarness) -> None:
+    session = await (await harness.demo()).open(harness.order(ask(silence, deadline=0.05)))
     events = await hear(await prompt(session, "!ask x"))
     assert [event.by for event in events if isinstance(event, PermissionAnswered)] == ["timeout"]
     assert "reject" in text_of(events)
 
 
-async def test_w39a_a_permission_for_a_session_we_do_not_hold_is_refused_at_once(stable: Stable) -> None:
+async def test_w39a_a_permission_for_a_session_we_do_not_hold_is_refused_at_once(harness: TransportHarness) -> None:
     script = """
 asked = None
 for method, frame, session in frames():
@@ -320,61 +320,63 @@ for method, frame, session in frames():
     elif frame.get("id") == 9:
         text(asked[1], frame["result"]["outcome"]["outcome"]); done(asked[0])
 """
-    assert await say(await opened(stable, script), "x") == "cancelled"
+    assert await say(await opened(harness, script), "x") == "cancelled"
 
 
 async def test_a_policy_that_fails_does_not_leave_the_agent_waiting(
-    stable: Stable, caplog: pytest.LogCaptureFixture
+    harness: TransportHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(_session: str, _asked: PermissionAsked) -> PermissionChoice:
         raise ZeroDivisionError
 
-    session = await (await stable.demo()).open(stable.order(broken))
+    session = await (await harness.demo()).open(harness.order(broken))
     events = await hear(await prompt(session, "!ask x"))
     assert [event.by for event in events if isinstance(event, PermissionAnswered)] == ["error"]
     await eventually(lambda: "ZeroDivisionError" in caplog.text)
 
 
-async def test_w41d_w41f_a_loaded_session_tells_its_past_once_and_answers(stable: Stable) -> None:
-    first = await stable.demo()
-    session = await first.open(stable.order())
+async def test_w41d_w41f_a_loaded_session_tells_its_past_once_and_answers(harness: TransportHarness) -> None:
+    first = await harness.demo()
+    session = await first.open(harness.order())
     await say(session, "mark-one")
     memo = session.memo
     await first.close()
-    again = await (await stable.demo()).load(memo, stable.order())
+    again = await (await harness.demo()).load(memo, harness.order())
     assert (session.recalled, again.recalled) == (0, 2)
     assert await say(again, "!recall") == "mark-one"
     assert again.memo.opened_at == memo.opened_at
 
 
-async def test_w41d_a_session_whose_record_lost_its_last_turn_is_not_believed(stable: Stable) -> None:
-    first = await stable.demo()
-    session = await first.open(stable.order())
+async def test_w41d_a_session_whose_record_lost_its_last_turn_is_not_believed(harness: TransportHarness) -> None:
+    first = await harness.demo()
+    session = await first.open(harness.order())
     await say(session, "mark-one")
-    [record] = (stable.folder / "state").iterdir()
+    [record] = (harness.folder / "state").iterdir()
     whole = record.read_text()
     await say(session, "mark-two")
     memo = session.memo
     await first.close()
     record.write_text(whole)
-    again = await stable.demo()
+    again = await harness.demo()
     with pytest.raises(RecordIncomplete, match="without the last that was said"):
-        await again.load(memo, stable.order())
+        await again.load(memo, harness.order())
     assert (again.sessions, again.leaked) == (0, 0)
 
 
-async def test_w41d_an_answer_that_was_cut_by_its_limit_is_to_be_remembered(stable: Stable) -> None:
+async def test_w41d_an_answer_that_was_cut_by_its_limit_is_to_be_remembered(harness: TransportHarness) -> None:
     script = """
 for _, frame, session in frames("session/prompt"):
     text(session, "as much as I may say"); done(frame, "max_tokens")
 """
-    session = await opened(stable, script)
+    session = await opened(harness, script)
     heard = await hear(await prompt(session, "tell me everything"))
     assert end_of(heard).reason is StopReason.LIMIT
     assert session.memo.said == LastTexts("tellmeeverything", answered=True)
 
 
-async def test_w41d_an_agent_that_dies_while_it_repeats_is_not_said_to_have_forgotten(stable: Stable) -> None:
+async def test_w41d_an_agent_that_dies_while_it_repeats_is_not_said_to_have_forgotten(
+    harness: TransportHarness,
+) -> None:
     script = """
 for method, frame, session in frames():
     if method == "session/load":
@@ -385,13 +387,13 @@ for method, frame, session in frames():
         text(session, "well"); done(frame)
 """
     provider = dataclasses.replace(SCRIPTED, replay_quiet=0.3)
-    writer = await (await stable.scripted(script, provider=provider)).open(stable.order())
+    writer = await (await harness.scripted(script, provider=provider)).open(harness.order())
     await say(writer, "what is looked for")
     with pytest.raises(TransportLost):
-        await (await stable.scripted(script, provider=provider)).load(writer.memo, stable.order())
+        await (await harness.scripted(script, provider=provider)).load(writer.memo, harness.order())
 
 
-async def test_w41d_an_agent_that_repeats_late_or_with_pauses_is_heard_out(stable: Stable) -> None:
+async def test_w41d_an_agent_that_repeats_late_or_with_pauses_is_heard_out(harness: TransportHarness) -> None:
     script = """
 for method, frame, session in frames():
     if method == "session/load":
@@ -402,13 +404,13 @@ for method, frame, session in frames():
         text(session, "well"); done(frame)
 """
     provider = dataclasses.replace(SCRIPTED, replay_quiet=0.1)
-    writer = await (await stable.scripted(script, provider=provider)).open(stable.order())
+    writer = await (await harness.scripted(script, provider=provider)).open(harness.order())
     await say(writer, "hello")
-    session = await (await stable.scripted(script, provider=provider)).load(writer.memo, stable.order())
+    session = await (await harness.scripted(script, provider=provider)).load(writer.memo, harness.order())
     assert (session.recalled, session.late) == (2, 0)
 
 
-async def test_a_replay_that_is_told_after_the_answer_stays_out_of_the_first_turn(stable: Stable) -> None:
+async def test_a_replay_that_is_told_after_the_answer_stays_out_of_the_first_turn(harness: TransportHarness) -> None:
     script = """
 for method, frame, session in frames():
     if method == "session/load":
@@ -419,29 +421,29 @@ for method, frame, session in frames():
         text(session, "new answer"); done(frame)
 """
     provider = dataclasses.replace(SCRIPTED, replay_quiet=0.3, replays_noise=re.compile("<noise>"))
-    writer = await (await stable.scripted(script, provider=provider)).open(stable.order())
-    session = await (await stable.scripted(script, provider=provider)).load(writer.memo, stable.order())
+    writer = await (await harness.scripted(script, provider=provider)).open(harness.order())
+    session = await (await harness.scripted(script, provider=provider)).load(writer.memo, harness.order())
     assert (session.recalled, session.late) == (1, 0)
     assert await say(session, "x") == "new answer"
 
 
-async def test_w39b_the_cancel_is_said_before_the_pending_question_is_answered(stable: Stable) -> None:
-    session = await (await stable.demo()).open(stable.order(ask(silence, deadline=60)))
+async def test_w39b_the_cancel_is_said_before_the_pending_question_is_answered(harness: TransportHarness) -> None:
+    session = await (await harness.demo()).open(harness.order(ask(silence, deadline=60)))
     turn = await prompt(session, "!ask x")
     async for event in turn:
         if isinstance(event, PermissionAsked):
             turn.cancel()
-    await eventually(lambda: any("result" in frame for frame in stable.frames()))
-    frames = stable.frames()
+    await eventually(lambda: any("result" in frame for frame in harness.frames()))
+    frames = harness.frames()
     cancel = next(at for at, frame in enumerate(frames) if frame.get("method") == "session/cancel")
     answer = next(at for at, frame in enumerate(frames) if "outcome" in (frame.get("result") or {}))
     assert cancel < answer
 
 
-async def test_an_endless_error_message_is_cut(stable: Stable) -> None:
+async def test_an_endless_error_message_is_cut(harness: TransportHarness) -> None:
     script = "for _, frame, _ in frames('session/prompt'): refuse(frame, -32603, 'no' * 500_000)"
-    transport = await stable.scripted(script)
-    session = await transport.open(stable.order())
+    transport = await harness.scripted(script)
+    session = await transport.open(harness.order())
     end = end_of(await hear(await session.prompt([TextPart("hello")])))
     assert isinstance(end.cause, AgentFault)
     assert len(str(end.cause)) < 3_000

@@ -71,7 +71,7 @@ def test_a_registry_of_somebody_else_has_the_same_samples() -> None:
     instruments = Instruments(made)
     instruments.pool.claims.of("demo", 'a "quoted"\\ name', "cold", "none").add(3)
     instruments.turns.phases.of("demo", "pool", "total").observe(0.3, "resp_1")
-    instruments.bridge.seconds.of().reach(2, 0.5)
+    instruments.bridge.seconds.of().raise_to(2, 0.5)
     ours = read("".join(made.pieces(openmetrics=False)))
     theirs = read(generate_latest(registry).decode())
     assert ours.samples == theirs.samples

@@ -65,7 +65,7 @@ def frames(*own):
 """
 
 
-class Stable:
+class TransportHarness:
     """Starts transports and ends them all."""
 
     def __init__(self, supervisor: ProcessSupervisor, folder: Path) -> None:
@@ -77,12 +77,12 @@ class Stable:
         self._records = 0
 
     def plan(self, provider: Provider, settings: ProviderSettings) -> Launch:
-        """One launch in this stable's own HOME."""
+        """One launch in this harness's own HOME."""
         settings = dataclasses.replace(settings, home=str(self.folder))
         return launch(provider, settings, TransportKey(provider.name, "m", str(self.folder)), os.environ)
 
     async def start(self, plan: Launch) -> Transport:
-        """Started, and ended with the stable."""
+        """Started, and ended with the harness."""
         transport = await Transport.start(
             plan, supervisor=self.supervisor, per_home=self.per_home, wall=lambda: self.now
         )
@@ -107,7 +107,7 @@ class Stable:
         return self.plan(provider, ProviderSettings(command=command, deadlines=Deadlines(**deadlines)))
 
     def order(self, policy: PermissionPolicy = allow, ticket: ToolTicket | None = None) -> SeatOrder:
-        """A seat in this stable's folder."""
+        """A seat in this harness's folder."""
         return SeatOrder(str(self.folder), policy, ticket=ticket)
 
     def frames(self) -> list[dict[str, Any]]:
@@ -126,16 +126,16 @@ class Stable:
 
 
 @asynccontextmanager
-async def stable_in(folder: Path) -> AsyncIterator[Stable]:
-    """A stable whose every sent frame is checked by the oracle when it closes."""
+async def transport_harness_in(folder: Path) -> AsyncIterator[TransportHarness]:
+    """A harness whose every sent frame is checked by the oracle when it closes."""
     supervisor = await ProcessSupervisor.open(folder / "run", "test")
-    stable = Stable(supervisor, folder)
+    harness = TransportHarness(supervisor, folder)
     try:
-        yield stable
-        await stable.close()
-        check_sent(stable.frames())
+        yield harness
+        await harness.close()
+        check_sent(harness.frames())
     finally:
-        await stable.close()
+        await harness.close()
         await supervisor.aclose()
 
 

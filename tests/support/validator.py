@@ -11,23 +11,23 @@ from tests.support.plain_http import NO_AUTHORITIES
 class Heard(httpx2.AsyncByteStream):
     """A body on its way to the client, and a copy of it."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, content_type: str, court: "Court") -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, content_type: str, validator: "ValidatingTransport") -> None:
         self._inner = inner
         self._kind = content_type
-        self._court = court
+        self._validator = validator
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         pieces = []
         async for piece in self._inner:
             pieces.append(piece)
             yield piece
-        self._court.judged += judge(self._kind, b"".join(pieces))
+        self._validator.judged += judge(self._kind, b"".join(pieces))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-class Court(httpx2.AsyncBaseTransport):
+class ValidatingTransport(httpx2.AsyncBaseTransport):
     """HTTP as it is, and a verdict on each body that was read to its end."""
 
     def __init__(self) -> None:

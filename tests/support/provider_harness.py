@@ -78,7 +78,7 @@ async def say(session: AgentSession, text: str) -> Heard:
     return await hear(await begin(session, text))
 
 
-class Yard:
+class ProviderHarness:
     """One provider under test."""
 
     def __init__(
@@ -87,8 +87,8 @@ class Yard:
         self.provider = provider
         self.recipe = recipe
         self.stage = stage
-        self._keeper = supervisor
-        self._commons = PerHome()
+        self._supervisor = supervisor
+        self._per_home = PerHome()
         self._folder = folder
         self._transports: list[Transport] = []
         self._seen: set[Witness] = set()
@@ -109,7 +109,9 @@ class Yard:
         key = TransportKey(self.provider.name, self.recipe.model, self.cwd())
         plan = launch(self.provider, settings, key, os.environ if environ is None else environ)
         transport = await soon(
-            Transport.start(plan, supervisor=self._keeper, per_home=self._commons, wall=time), "the handshake", PATIENCE
+            Transport.start(plan, supervisor=self._supervisor, per_home=self._per_home, wall=time),
+            "the handshake",
+            PATIENCE,
         )
         self._transports.append(transport)
         return transport

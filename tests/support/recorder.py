@@ -1,4 +1,4 @@
-"""A witness that writes down what it hears, and a wall clock that tests set."""
+"""An observer that records what it is told, and a wall clock that tests set."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,8 +20,8 @@ class Wall:
 
 
 @dataclass
-class Ears:
-    """Implements `Witness`."""
+class RecordingObserver:
+    """Implements `ConversationObserver`."""
 
     heard: list[Heard] = field(default_factory=list)
     transcripts: dict[str, list[str]] = field(default_factory=dict)
