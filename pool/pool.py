@@ -415,16 +415,6 @@ class TransportPool:
         self._engine.work(self._engine.launches.renew(), "take new settings")
         self._engine.work(self._warm_configured(), "warm what is configured now")
 
-    def share_by(self, share: Share) -> None:
-        """Change which sessions may share a process. Sessions on a process that no longer fits move at their turn
-        boundary.
-        """
-        if share is self._settings.share:
-            return
-        self._settings = replace(self._settings, share=share)
-        self._engine.cool_shared()
-        self._warm_keys.give_again()
-
     def snapshot(self) -> "PoolSnapshot":
         """The contents of the pool, as plain data."""
         settings = self._settings

@@ -51,12 +51,6 @@ class WarmKeys:
             self._take_away(edition)
             self._found = {one: floor for one, floor in self._found.items() if floor in self._given}
 
-    def give_again(self) -> None:
-        """Set the floors again after the keys were cooled for a reason other than a failed launch."""
-        for (key, seat), (seats, _) in self._given.items():
-            if self._engine.launches.knows(key) and self._engine.launches.failed(key) is None:
-                self._engine.tell(events.KeepWarm(key, self._engine.remember(seat), seats))
-
     async def try_again(self) -> None:
         """Try again to set the floors that could not be set."""
         await self._give_all(list(self._cold), self._launch_cache.edition)
