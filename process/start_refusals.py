@@ -71,7 +71,7 @@ def _diagnose(command: Command, error: OSError, program: str) -> tuple[type[Star
     named = "" if error.filename is None else os.fsdecode(error.filename)
     at_cwd = named == str(command.cwd) or named.startswith(OPENED)
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
-        if at_cwd or not command.cwd.is_dir():
+        if at_cwd or not os.path.isdir(command.cwd):  # noqa: PTH112 - one that cannot be looked at raises nothing here
             return MissingDirectory, "the working directory does not exist"
         return MissingProgram, _missing(program, command)
     if error.errno in _PERMISSION:

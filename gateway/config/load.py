@@ -100,11 +100,20 @@ def find_file(environ: Mapping[str, str], given: str | None, folder: Path) -> Pa
     not."""
     named = given or environ.get(CONFIG)
     if named:
-        if not Path(named).is_file():
+        if not _is_file(Path(named)):
             raise ConfigError(named, "there is no such file")
         return Path(named)
+    if _is_file(Path(FILE)):
+        return Path(FILE)
     with usable(folder):
-        return next((path for path in (Path(FILE), folder / FILE) if path.is_file()), None)
+        return folder / FILE if (folder / FILE).is_file() else None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be looked at: {error.strerror}") from error
 
 
 def read_file(path: Path) -> dict[str, Any]:

@@ -66,8 +66,14 @@ def require_folder(settings: Settings) -> None:
     """Refuse a configured directory that does not exist: a newly created one would be empty, so the name is likely
     wrong."""
     named = settings.gateway.default_cwd
-    if named is not None and not spelled_out(named).is_dir():
-        raise ConfigError("gateway.default_cwd", f"there is no directory {named}; make it, or name another one")
+    if named is None:
+        return
+    try:
+        found, why = spelled_out(named).is_dir(), ""
+    except OSError as error:  # e.g. a name that is too long, or a folder above it that this user may not enter
+        found, why = False, f" that can be looked at ({error.strerror})"
+    if not found:
+        raise ConfigError("gateway.default_cwd", f"there is no directory {named}{why}; make it, or name another one")
 
 
 def require_room(settings: Settings) -> None:

@@ -65,7 +65,7 @@ def keys(launch: Launch) -> Iterator[Finding]:
 def home(launch: Launch) -> Iterator[Finding]:
     """Check that HOME is a writable directory: agents keep their sessions there."""
     place = Path(launch.home)
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+    if not os.access(place, os.W_OK | os.X_OK) or not place.is_dir():
         yield Finding(
             Severity.FAULT,
             f"its HOME {launch.home} is no directory that can be written to",

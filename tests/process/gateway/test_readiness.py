@@ -84,6 +84,15 @@ def test_n48_a_default_directory_that_is_not_there_stops_the_start(tmp_path: Pat
     assert not missing.exists()
 
 
+@pytest.mark.parametrize("name", ["OSTLER_GATEWAY__DEFAULT_CWD", "OSTLER_CONFIG"])
+def test_n48_a_path_that_cannot_be_looked_at_stops_the_start_with_its_name(tmp_path: Path, name: str) -> None:
+    said = refused(tmp_path, **{name: "/" + "x" * 300})
+    assert said.returncode == 1
+    assert "xxx" in said.stderr
+    assert "can be looked at (File name too long)" in said.stderr or "looked at: File name too long" in said.stderr
+    assert "Traceback" not in said.stderr
+
+
 async def test_n48_a_default_model_that_is_not_installed_turns_it_red_until_it_is(tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
