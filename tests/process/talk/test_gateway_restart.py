@@ -70,6 +70,7 @@ def test_n47_an_answer_that_breaks_off_is_said_to_have_been_sent(tmp_path: Path)
     with command(tmp_path) as gateway, terminal(tmp_path) as tty:
         tty.until(PROMPT)
         tty.say("!stream 3")
+        tty.until("t2")  # the line that was typed shows a prompt too
         tty.until(PROMPT)
         tty.press("begun\x1b\r!hang", ENTER)
         tty.until("echo: begun")
