@@ -44,8 +44,10 @@ class Command:
         return [line for line in self.logged if line.get("event") == name]
 
     def agents(self) -> list[psutil.Process]:
-        """The demo agents it has started."""
-        return [child for child in psutil.Process(self.process.pid).children(recursive=True) if is_demo(child)]
+        """The demo agents it has started. Until a process they start has its own program, it looks like its parent."""
+        descendants = psutil.Process(self.process.pid).children(recursive=True)
+        found = {child.pid: child for child in descendants if is_demo(child)}
+        return [child for child in found.values() if parent_of(child) not in found]
 
     def end(self, number: int = signal.SIGTERM, seconds: float = 300) -> int:
         """Send a signal and wait for the exit code; all log lines are read then."""
@@ -54,6 +56,14 @@ class Command:
         if self.reader is not None:
             self.reader.join(10)
         return code
+
+
+def parent_of(process: psutil.Process) -> int | None:
+    """Its parent; None if it has ended."""
+    try:
+        return process.ppid()
+    except psutil.NoSuchProcess:
+        return None
 
 
 def is_demo(process: psutil.Process) -> bool:
