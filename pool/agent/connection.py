@@ -229,7 +229,7 @@ class AgentConnection:
         if isinstance(said, AgentNotification):
             self._write(self._peer.notify(said.method, said.params))
         else:
-            self.call(said, Pending(said.method, Phase.IDLE, _ignore_answer, _ignore_death))
+            self.call(said, Pending(said.method, Phase.IDLE, _ignore_answer, ignore_death))
 
     def answer(self, request_id: RpcId, result: JsonObject) -> None:
         """Answer a request of the agent."""
@@ -341,5 +341,5 @@ def _ignore_answer(_result: Any, _fault: RpcFault | None) -> None:
     """The request was sent with `tell`: its answer is not used."""
 
 
-def _ignore_death(_lost: TransportLost) -> None:
+def ignore_death(_lost: TransportLost) -> None:
     """The request was sent with `tell`: the receiver reports the death."""
