@@ -11,6 +11,7 @@ Rules:
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ostler.pool.agent.codec import AgentCall, AgentNotification
@@ -46,22 +47,14 @@ class Receiver(Protocol):
     def died(self, exit_code: int | None, stderr: tuple[str, ...]) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class Pending:
     """One request in flight: its callbacks for the answer and for the death, and the phase it belongs to."""
 
-    __slots__ = ("fail", "method", "phase", "settle")
-
-    def __init__(
-        self,
-        method: str,
-        phase: Phase,
-        settle: Callable[[Any, RpcFault | None], None],
-        fail: Callable[[TransportLost], None],
-    ) -> None:
-        self.method = method
-        self.phase = phase
-        self.settle = settle
-        self.fail = fail
+    method: str
+    phase: Phase
+    settle: Callable[[Any, RpcFault | None], None]
+    fail: Callable[[TransportLost], None]
 
 
 class AgentConnection:
