@@ -26,12 +26,7 @@ from ostler.pool.agent.requests import OpenRequests
 from ostler.pool.agent.session_events import SessionState
 from ostler.pool.agent.session_machine import NEVER, SessionMachine
 from ostler.pool.agent.turn import AgentTurn
-from ostler.pool.errors import (
-    Phase,
-    SessionBusy,
-    SessionEnded,
-    TransportLost,
-)
+from ostler.pool.errors import Phase, SessionBusy, SessionEnded, TransportLost
 from ostler.pool.events import AgentEvent, Finished, PermissionAsked, StopReason, Text, Thought, ToolStarted
 from ostler.pool.launch.builder import Launch
 from ostler.pool.order import LastTexts, SeatOrder, SessionMemo
