@@ -43,6 +43,7 @@ LOADING, IDLE, WAITING, CHECKING, RUNNING, CANCELLING, SETTLING, SEALED, CLOSED 
 FREED = frozenset({IDLE, SEALED, CLOSED})
 """What may follow the end of a turn."""
 NO_END = Finished(StopReason.FAILED)
+"""Stands for the agent's end of a turn that it has not ended."""
 TIMELESS = FREED | {CHECKING}
 """States without a deadline."""
 
@@ -56,8 +57,8 @@ class TurnFacts:
     """The prompt waits for quiet until then at the latest."""
     sent: bool = False
     cancelled: bool = False
+    """It is to end; `told`: the agent was told so."""
     told: bool = False
-    """The agent was told to cancel."""
     ended: bool = False
     """The consumer has its end."""
     begun: bool = False
@@ -112,7 +113,10 @@ class SessionMachine:
         return not self.turn.worded or self.cancel_pending
 
     def handle(self, event: events.SessionEvent, now: float) -> list[actions.SessionAction]:
-        """Record one event and return the actions, to be performed in this order. Time never goes back here."""
+        """Record one event and return the actions, to be performed in this order. Time never goes back here.
+
+        Raises `ImpossibleTransition` where `TABLE` does not have what a handler decided: a defect of this file.
+        """
         self._now = max(self._now, now)
         row = self.TABLE[self.state].get(type(event))
         if row is None or (isinstance(event, events.TurnEventBase) and event.turn != self.turn.number):
