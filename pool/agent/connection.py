@@ -11,6 +11,7 @@ Rules:
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ostler.pool.agent.codec import AgentCall, AgentNotification
@@ -46,22 +47,14 @@ class Receiver(Protocol):
     def died(self, exit_code: int | None, stderr: tuple[str, ...]) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class Pending:
     """One request in flight: its callbacks for the answer and for the death, and the phase it belongs to."""
 
-    __slots__ = ("fail", "method", "phase", "settle")
-
-    def __init__(
-        self,
-        method: str,
-        phase: Phase,
-        settle: Callable[[Any, RpcFault | None], None],
-        fail: Callable[[TransportLost], None],
-    ) -> None:
-        self.method = method
-        self.phase = phase
-        self.settle = settle
-        self.fail = fail
+    method: str
+    phase: Phase
+    settle: Callable[[Any, RpcFault | None], None]
+    fail: Callable[[TransportLost], None]
 
 
 class AgentConnection:
@@ -229,7 +222,7 @@ class AgentConnection:
         if isinstance(said, AgentNotification):
             self._write(self._peer.notify(said.method, said.params))
         else:
-            self.call(said, Pending(said.method, Phase.IDLE, _ignore_answer, _ignore_death))
+            self.call(said, Pending(said.method, Phase.IDLE, _ignore_answer, ignore_death))
 
     def answer(self, request_id: RpcId, result: JsonObject) -> None:
         """Answer a request of the agent."""
@@ -341,5 +334,5 @@ def _ignore_answer(_result: Any, _fault: RpcFault | None) -> None:
     """The request was sent with `tell`: its answer is not used."""
 
 
-def _ignore_death(_lost: TransportLost) -> None:
+def ignore_death(_lost: TransportLost) -> None:
     """The request was sent with `tell`: the receiver reports the death."""

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ostler.pool.agent.codec import AgentCall, BadReply, Opened
-from ostler.pool.agent.gate import OpenGate
 from ostler.pool.agent.session import AgentSession, Host
 from ostler.pool.errors import (
     AgentFault,
@@ -56,7 +55,11 @@ class Opening:
     """The opening or loading of one session. Use an instance once."""
 
     def __init__(
-        self, host: OpeningHost, open_gate: OpenGate, order: SeatOrder, on_answered: Callable[[], None] = nothing
+        self,
+        host: OpeningHost,
+        open_gate: asyncio.Semaphore,
+        order: SeatOrder,
+        on_answered: Callable[[], None] = nothing,
     ) -> None:
         """`on_answered` is called on the agent's answer, so that other opens do not wait for the end of a replay."""
         self._host = host

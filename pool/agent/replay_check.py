@@ -59,27 +59,27 @@ def squeezed(text: str, most: int) -> str:
 class LastPrompt:
     """Tracks, for a session in use, what a later load must find in the replay."""
 
-    __slots__ = ("_asked", "said", "wordless")
+    __slots__ = ("_asked", "said")
 
     def __init__(self, said: LastTexts) -> None:
         self.said = said
         self._asked: LastTexts | None = None
         """The texts to search for if this turn ends well; None: keep the previous ones."""
-        self.wordless = True
-        """Whether no text or tool call of the answer has arrived yet."""
 
     def ask(self, parts: Sequence[PromptPart]) -> None:
         """Note that this prompt was sent."""
-        self.wordless, self._asked = True, None
+        self._asked = None
         if is_command(parts):
             self._asked = LastTexts()
         elif end := end_of(parts):
             self._asked = LastTexts(end, all(type(part) is TextPart for part in parts))
 
-    def end(self, *, well: bool) -> None:
-        """Note that its turn is over; `well`: the agent has the prompt and its answer on record."""
+    def end(self, *, well: bool, answered: bool) -> None:
+        """Note that its turn is over; `well`: the agent has the prompt and its answer on record; `answered`: by a text
+        or a tool call.
+        """
         if well and self._asked is not None:
-            self.said = replace(self._asked, answered=not self.wordless)
+            self.said = replace(self._asked, answered=answered)
         else:
             self.said = replace(self.said, since=self.said.since + 1)
 

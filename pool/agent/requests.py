@@ -86,28 +86,26 @@ class OpenRequests:
             return
         self._calls[request_id] = (wanted, self._host.hold(self._call(request_id, wanted)))
 
-    def drop_permissions(self) -> None:
-        """Answer all permission requests "cancelled": the turn is cancelled or over."""
-        pending, self._permissions = self._permissions, {}
-        for request_id, wanted, task in pending.values():
+    def drop(self, *, calls: bool) -> None:
+        """Answer all permission requests "cancelled": the turn is cancelled or over. With `calls`, answer all tool
+        calls with an error too; not left to their tasks: a task that is cancelled before its first step never runs.
+        """
+        permissions, self._permissions = self._permissions, {}
+        for request_id, wanted, task in permissions.values():
             task.cancel()
             self._answer(request_id, wanted, PermissionChoice(None, "cancel"))
-
-    def drop_calls(self) -> None:
-        """Answer all tool calls with an error: their results are not needed. Not left to the tasks: a task that is
-        cancelled before its first step never runs.
-        """
-        pending, self._calls = self._calls, {}
-        for request_id, (wanted, task) in pending.items():
-            task.cancel()
-            self._give_up(request_id, wanted)
+        if calls:
+            running, self._calls = self._calls, {}
+            for request_id, (call, task) in running.items():
+                task.cancel()
+                self._give_up(request_id, call)
 
     async def _decide(self, request_id: RpcId, wanted: PermissionWanted) -> None:
         choice = PermissionChoice(None, "error")
         try:
             choice = await self._order.policy(self._session_id, wanted.asked)
         finally:
-            # If it is not there any more, `drop_permissions` has answered it already.
+            # If it is not there any more, `drop` has answered it already.
             if self._permissions.pop(wanted.asked.id, None) is not None:
                 self._answer(request_id, wanted, choice)
 
@@ -129,7 +127,7 @@ class OpenRequests:
             if self._calls.pop(request_id, None) is not None:
                 connection.answer(request_id, answer)
         finally:
-            # If it is not there any more, it was answered, or `drop_calls` has given it up.
+            # If it is not there any more, it was answered, or `drop` has given it up.
             if self._calls.pop(request_id, None) is not None:
                 self._give_up(request_id, wanted)
 

@@ -1,69 +1,50 @@
-"""One agent-side session: one turn at a time, and nothing of one turn in the next.
+"""One agent-side session: performs what `SessionMachine` decides.
 
 Rules:
-- The turn is claimed before the first await: a second prompt raises `SessionBusy` and is never sent. Real agents have
-  six ways of mishandling a second prompt.
-- A consumer's turn may end before the agent's does (too slow, silent, gone). The session stays busy until the agent has
-  settled too; if it does not within the cancel grace, the session is sealed and accepts no further prompt.
+- The machine decides which prompt is sent, when a turn ends and when the session is over (`session_machine.py`). This
+  file sends, waits and keeps the one timer. No action has an `await` between the decision and its effect.
+- A second prompt raises `SessionBusy` and is never sent. Real agents have six ways of mishandling a second prompt.
 - Events between turns are counted (`late`), not kept, and never enter a turn. Events that an agent repeats while it
   loads serve one purpose: to check that it has what was said last (`ReplayCheck`). The transcript is the gateway's.
-- After a cancelled turn the next prompt waits for a short quiet period: late events do not name their turn.
-- A permission request that is pending when the turn is cancelled is answered "cancelled" immediately.
+- An event of a running turn goes straight to its consumer. The machine is told of it only where it may decide anything
+  (`attentive`), since this happens for each piece of text.
 """
 
 import asyncio
-import contextlib
-import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from ostler.pool.agent import session_actions as actions
+from ostler.pool.agent import session_events as events
 from ostler.pool.agent.codec import Codec, PermissionWanted, ToolWanted
-from ostler.pool.agent.connection import AgentConnection, Pending
+from ostler.pool.agent.connection import Pending, ignore_death
+from ostler.pool.agent.prompt_checks import PromptHost, require_sendable
 from ostler.pool.agent.replay_check import WORDS, LastPrompt, ReplayCheck
 from ostler.pool.agent.requests import OpenRequests
+from ostler.pool.agent.session_events import SessionState
+from ostler.pool.agent.session_machine import NEVER, SessionMachine
 from ostler.pool.agent.turn import AgentTurn
-from ostler.pool.errors import (
-    AgentFault,
-    AgentSilent,
-    BadDirectory,
-    Phase,
-    PoolError,
-    SessionBusy,
-    SessionEnded,
-    TransportLost,
-    UnknownSession,
-)
+from ostler.pool.errors import Phase, SessionBusy, SessionEnded, TransportLost
 from ostler.pool.events import AgentEvent, Finished, PermissionAsked, StopReason, Text, Thought, ToolStarted
 from ostler.pool.launch.builder import Launch
-from ostler.pool.launch.settings import REPLAY_AT_MOST
 from ostler.pool.order import LastTexts, SeatOrder, SessionMemo
 from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
 from ostler.pool.provider import Level
 from ostler.wire.rpc import RpcFault, RpcId
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-SILENCE_TICKS = 4
-"""A turn's silence is checked this many times within its limit, so it is noticed at most a quarter late."""
-QUIET_AT_MOST = 1.0
-MORE_QUIET = 5
-"""Factor on the quiet period that ends a replay, while what was said last has not been found in it: on a busy machine
-an agent may pause, or begin late.
-"""
-WELL = frozenset({StopReason.DONE, StopReason.LIMIT})
-"""Stop reasons after which an agent has the prompt and its answer on record."""
 ANSWERS = frozenset({Text, Thought, ToolStarted, PermissionAsked})
 """Events that begin an answer; agents send other events before they have asked their model."""
 
 
-class Host(Protocol):
+class Host(PromptHost, Protocol):
     """What a session needs of its transport."""
 
     launch: Launch
     codec: Codec
-    connection: AgentConnection
     late: int
 
     @property
@@ -71,7 +52,6 @@ class Host(Protocol):
     def wall(self) -> float: ...
     def hold(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]": ...
     def run_closing_task(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]": ...
-    async def wait_lost(self) -> TransportLost: ...
     async def end_session(self, session: "AgentSession") -> bool: ...
 
 
@@ -85,32 +65,30 @@ class AgentSession:
         self.model: str | None = None
         self.late = 0
         """Events that arrived while no turn ran."""
-        self.abandoned_mid_turn = False
-        """The agent was still in a turn when the session was given up, and may go on with it unseen."""
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._provider = host.launch.provider
-        self._deadlines = host.launch.settings.deadlines
-        self._loading = memo is not None
+        self._strips = host.launch.provider.strips
+        deadlines = host.launch.settings.deadlines
+        self._machine = SessionMachine(session_id, host.launch.provider, deadlines, loading=memo is not None)
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = NEVER
+        self._waiter: asyncio.Future[None] | None = None
+        """Waits for the machine's `ResumeWaiter`."""
         said = memo.said if memo else LastTexts()
         self._replay_check = ReplayCheck(said, self._provider.replays_noise)
-        self._last_replayed_at = 0.0
-        """When the agent last repeated something."""
+        self._last = LastPrompt(said)
         self._turn: AgentTurn | None = None
-        self._sent = False
-        self._cancel_said = False
+        self._receiving: AgentTurn | None = None
+        """The turn that the agent was prompted with: its events go there."""
+        self._attentive = False
+        """`SessionMachine.attentive`, where each piece of text can look at it."""
         self._call_id = 0
-        self._sealed: str | None = None
         self._closing: asyncio.Task[bool] | None = None
-        self._quiet_until = 0.0
-        self._timers: list[asyncio.TimerHandle] = []
         self._unanswered: Callable[[], None] | None = None
         self._requests = OpenRequests(host, session_id, order, self._announce, limit=host.launch.settings.open_requests)
         self._opened_at = memo.opened_at if memo else host.wall()
         self._last_turn_at = memo.last_turn_at if memo else self._opened_at
-        self._last = LastPrompt(said)
-        self._replay_unchecked = False
-        """Whether the beginning of the answer is still to be noted (`_note_beginning`)."""
 
     @property
     def cwd(self) -> str:
@@ -118,9 +96,19 @@ class AgentSession:
         return self.order.cwd
 
     @property
+    def state(self) -> SessionState:
+        """What the session is doing."""
+        return self._machine.state
+
+    @property
     def sealed(self) -> str | None:
         """Why no further prompt is accepted; None while the session is good."""
-        return self._sealed
+        return self._machine.sealed
+
+    @property
+    def abandoned_mid_turn(self) -> bool:
+        """The agent was still in a turn when the session was given up, and may go on with it unseen."""
+        return self._machine.abandoned_mid_turn
 
     @property
     def turn(self) -> AgentTurn | None:
@@ -144,7 +132,7 @@ class AgentSession:
 
     def on_answer(self, listener: Callable[[], None]) -> None:
         """Call `listener` once, soon after the next answer has begun or its turn has ended without one."""
-        self._unanswered, self._replay_unchecked = listener, True
+        self._unanswered = listener
 
     async def prompt(self, parts: Sequence[PromptPart], level: Level | None = None) -> AgentTurn:
         """Send a prompt.
@@ -154,24 +142,22 @@ class AgentSession:
         (phase idle if the process had ended before anything was sent). Later failures are reported in the turn's
         `Finished`.
         """
-        self._require_free()
+        if self._host.connection.ended:
+            raise self._host.connection.lost(Phase.IDLE)
         parts = self._host.launch.plain.all(parts)
         check_prompt(parts, self._provider, self._host.capabilities)
-        turn = self._turn = AgentTurn(self._stop)
-        self._sent = self._cancel_said = False
+        self._handle(events.PromptAsked())
+        number = self._machine.turn.number
+        turn = self._turn = AgentTurn(partial(self._handle, events.CancelAsked(number)))
         try:
-            await require_in_place(self.order)
-            await self._wait_until_quiet()
-            await self._host.connection.wait_writable("prompt", Phase.IDLE)
-            await self._require_living()
-            self.require_good()
-            if turn.cancelling:
-                self._release(turn, Finished(StopReason.CANCELLED))
-            else:
-                self._send(turn, parts, level)
+            await self._leave(SessionState.WAITING)
+            await require_sendable(self._host, self.order)
+            self._handle(events.PromptChecked(number, parts, level))
         except BaseException as error:
-            self._release(turn, Finished(StopReason.FAILED, str(error)))
+            self._handle(events.PromptWithdrawn(number, str(error)))
             raise
+        if turn.finished is not None and turn.finished.reason is not StopReason.CANCELLED:
+            self.require_good()
         return turn
 
     async def cancel(self) -> None:
@@ -192,33 +178,28 @@ class AgentSession:
 
     def receive(self, event: AgentEvent) -> None:
         """Handle an event of this session; called in wire order."""
-        turn = self._turn
-        if turn is None or not self._sent:
-            self._handle_outside_turn(event)
-        elif type(event) is Finished:
-            self._settle(turn, event)
-        elif type(event) is Text and self._strips(event.text):
-            return
+        turn, kind = self._receiving, type(event)
+        if turn is None:
+            self._receive_outside_turn(event)
+        elif kind is Finished:
+            self._handle(events.AgentFinished(self._machine.turn.number, event))  # type: ignore[arg-type] # by kind
+        elif self._strips is not None and type(event) is Text and self._strips.fullmatch(event.text):
+            return  # text of the agent itself, and no part of the answer
         elif not turn.put(event):
-            why = "the consumer is too slow: more waits for it than may be held; the turn was cancelled"
-            self._give_up(turn, Finished(StopReason.FAILED, why))
-        elif turn.cancelling and not self._cancel_said:
-            # The cancel came before the agent could cancel its turn; it may be able to from this event on.
-            self._tell_cancel()
-        elif self._replay_unchecked:
-            self._note_beginning(type(event))
+            self._handle(events.ConsumerTooSlow())
+        elif self._attentive:
+            self._note(kind)
 
     def permission(self, request_id: RpcId, wanted: PermissionWanted) -> None:
         """Ask the policy for a decision; without a turn that can want one, decline."""
-        turn = self._turn
-        if turn is None or turn.cancelling or not self._sent:
+        if not self._machine.may_ask:
             self._requests.decline(request_id, wanted)
-            return
-        if self._requests.full:
+        elif self._requests.full:
             self._requests.refuse(request_id)
-            return
-        self.receive(wanted.asked)
-        self._requests.decide(request_id, wanted)
+        else:
+            # In this order: if the consumer is too slow for the event, the request is dropped again.
+            self._requests.decide(request_id, wanted)
+            self.receive(wanted.asked)
 
     def tool(self, request_id: RpcId, wanted: ToolWanted) -> None:
         """Run a tool that the agent calls without a relay."""
@@ -226,16 +207,8 @@ class AgentSession:
 
     async def replayed(self) -> None:
         """Wait until the agent has repeated the conversation; later events no longer count as replay."""
-        quiet, began = self._provider.replay_quiet, self._loop.time()
-        self._last_replayed_at = began
-        while quiet and not self._host.connection.ended and self._loop.time() < began + REPLAY_AT_MOST:
-            silent = quiet * (1 if self.remembers else MORE_QUIET)
-            left = self._last_replayed_at + silent - self._loop.time()
-            if left <= 0:
-                break
-            # Sleep in steps: an event in between may be the one searched for, and the agent may die.
-            await asyncio.sleep(min(left, quiet))
-        self._loading = False
+        self._handle(events.LoadAnswered(self.remembers))
+        await self._leave(SessionState.LOADING)
 
     def die(self, lost: TransportLost) -> None:
         """End the session with its process; the error is the end of a running turn."""
@@ -243,208 +216,127 @@ class AgentSession:
 
     def seal(self, why: str, end: Finished | None = None) -> None:
         """Accept no further prompt and end a running turn now. The first reason given stays."""
-        if self._sealed is None:
-            self._sealed = why
-        turn = self._turn
-        if turn is not None:
-            self.abandoned_mid_turn = self._sent
-            self._release(turn, end or Finished(StopReason.CANCELLED if turn.cancelling else StopReason.FAILED, why))
-        self._requests.drop_calls()
+        self._handle(events.SealAsked(why, end))
 
-    # The turn.
+    def require_good(self) -> None:
+        """Raise `SessionEnded` for a sealed session."""
+        if self.sealed is not None:
+            raise SessionEnded(self.id, self.sealed)
+
+    # What the machine is told, and what it orders.
+
+    def _handle(self, event: events.SessionEvent) -> None:
+        machine = self._machine
+        for action in machine.handle(event, self._loop.time()):
+            self._perform(action)
+        self._attentive = machine.attentive
+        if machine.due != self._timer_at:
+            self._set_timer(machine.due)
+
+    def _set_timer(self, due: float) -> None:
+        """A timer that is due too early is kept, and set again when it fires: a replay moves `due` with each event."""
+        if self._timer is not None and (due < self._timer_at or due == NEVER):
+            self._timer.cancel()
+            self._timer, self._timer_at = None, NEVER
+        if self._timer is None and due < NEVER:
+            self._timer, self._timer_at = self._loop.call_at(due, self._wake), due
+
+    def _wake(self) -> None:
+        self._timer, self._timer_at = None, NEVER
+        heard = 0 if self._turn is None else self._turn.count
+        self._handle(events.TimePassed(heard, self._requests.waiting))
+
+    def _perform(self, action: actions.SessionAction) -> None:
+        match action:
+            case actions.RefusePrompt():
+                self.require_good()
+                raise SessionBusy(self.id)
+            case actions.ResumeWaiter():
+                if self._waiter is not None and not self._waiter.done():
+                    self._waiter.set_result(None)
+            case actions.SendPrompt(parts, level):
+                self._send(parts, level)
+            case actions.TellCancel():
+                self._tell_cancel()
+            case actions.DropRequests(calls):
+                self._requests.drop(calls=calls)
+            case actions.EndTurn(finished) if self._turn is not None:
+                self._turn.end(finished)
+            case actions.FreeSession():
+                self._free(action)
+            case actions.ReportAnswer() if self._unanswered is not None:
+                # Called after the consumer of this event has run, so that the consumer need not wait for it. The
+                # context is empty: the listener belongs to no request.
+                self._loop.call_soon(self._unanswered, context=Context())
+                self._unanswered = None
+
+    def _send(self, parts: Sequence[PromptPart], level: Level | None) -> None:
+        call, turn = self._host.codec.prompt(self.id, parts, level), self._turn
+        # Of the death the session is told by its transport, and the turn by its session.
+        pending = Pending(call.method, Phase.PROMPT, partial(self._answered, turn), ignore_death)
+        self._call_id = self._host.connection.call(call, pending)
+        self._last.ask(parts)
+        self._receiving = turn
+
+    def _tell_cancel(self) -> None:
+        said = self._host.codec.cancel(self.id)
+        if said is not None:
+            self._handle(events.CancelTold())
+            self._host.connection.tell(said)
+
+    def _free(self, end: actions.FreeSession) -> None:
+        if end.sent:
+            self._host.connection.forget(self._call_id)
+            self._last.end(well=end.well, answered=end.worded)
+            self._last_turn_at = self._host.wall()
+        self._turn = self._receiving = None
 
     def _announce(self, event: AgentEvent) -> None:
         """Put an event of the pool, not of the agent, into the running turn."""
         if self._turn is not None:
             self._turn.put(event)
 
-    def _require_free(self) -> None:
-        if self._host.connection.ended:
-            raise self._host.connection.lost(Phase.IDLE)
-        self.require_good()
-        if self._turn is not None:
-            raise SessionBusy(self.id)
+    # What the agent says.
 
-    async def _require_living(self) -> None:
-        """Raise `TransportLost` if the process has exited unnoticed: a prompt sent now would be lost, and its caller
-        could not tell whether the agent had read it.
-        """
-        if self._host.connection.gone():
-            await self._host.wait_lost()
-            raise self._host.connection.lost(Phase.IDLE)
+    def _note(self, kind: type[AgentEvent]) -> None:
+        answers, words = kind in ANSWERS, kind in WORDS
+        if words or self._machine.cancel_pending or (answers and not self._machine.turn.begun):
+            self._handle(events.AgentActed(answers, words))
 
-    def require_good(self) -> None:
-        """Raise `SessionEnded` for a sealed session."""
-        if self._sealed is not None:
-            raise SessionEnded(self.id, self._sealed)
-
-    async def _wait_until_quiet(self) -> None:
-        latest = self._loop.time() + QUIET_AT_MOST
-        # No event can be awaited: quiet is the absence of events, and each late event moves the deadline.
-        while (wait := min(self._quiet_until, latest) - self._loop.time()) > 0:  # noqa: ASYNC110 (see above)
-            await asyncio.sleep(wait)
-
-    def _send(self, turn: AgentTurn, parts: Sequence[PromptPart], level: Level | None) -> None:
-        def settle(result: Any, fault: RpcFault | None) -> None:
-            if self._turn is turn:
-                self._answered(turn, result, fault)
-
-        def fail(_lost: TransportLost) -> None:
-            """Nothing to do: the transport tells every session of the death, and the session its turn."""
-
-        self._last.ask(parts)
-        self._replay_unchecked = True
-        call = self._host.codec.prompt(self.id, parts, level)
-        self._call_id = self._host.connection.call(call, Pending(call.method, Phase.PROMPT, settle, fail))
-        self._sent = True
-        self._watch(turn, turn.count, 0)
-
-    def _answered(self, turn: AgentTurn, result: Any, fault: RpcFault | None) -> None:
-        if fault is not None:
-            self._host.codec.failed(self.id, fault)
-            self._settle(turn, self._read_fault(turn, fault))
-            return
-        finished = self._host.codec.replied(self.id, result)
-        if finished is not None:
-            self._settle(turn, finished)
-        elif turn.cancelling and not self._cancel_said:
-            self._tell_cancel()
-
-    def _read_fault(self, turn: AgentTurn, fault: RpcFault) -> Finished:
-        reading = self._provider.faults
-        message = self._host.connection.described(fault)
-        if turn.cancelling and fault.code in reading.cancelled:
-            if fault.code in reading.spoiled:
-                self._sealed = self._sealed or "the agent went on with a cancelled turn"
-            return Finished(StopReason.CANCELLED)
-        cause: PoolError = AgentFault(provider=self._provider.name, method="prompt", code=fault.code, message=message)
-        if fault.code in reading.unknown_session and reading.session_words.search(message):
-            cause = UnknownSession(provider=self._provider.name, session_id=self.id)
-            self._sealed = self._sealed or str(cause)
-        return Finished(StopReason.FAILED, str(cause), cause=cause)
-
-    def _settle(self, turn: AgentTurn, finished: Finished) -> None:
-        """Release the session when the agent's turn is over; some agents send the last updates a little later."""
-        late = self._provider.late_updates
-        if late and finished.cause is None:
-            self._timers.append(self._loop.call_later(late, self._release, turn, finished))
-        else:
-            self._release(turn, finished)
-
-    def _release(self, turn: AgentTurn, finished: Finished) -> None:
-        """Make the session free for the next prompt and give the consumer the end."""
-        if self._turn is not turn:
-            return
-        self._requests.drop_permissions()
-        self._requests.drop_calls()
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
-        self._host.connection.forget(self._call_id)
-        if self._sent:
-            self._last.end(well=finished.reason in WELL)
-        self._turn, self._sent = None, False
-        self._last_turn_at = self._host.wall()
-        if turn.cancelling:
-            self._quiet_until = self._loop.time() + self._provider.cancel_quiet
-        turn.end(finished)
-        if self._unanswered is not None:
-            self._tell_answered(self._unanswered)
-
-    def _note_beginning(self, kind: type[AgentEvent]) -> None:
-        if kind in WORDS:
-            self._last.wordless = False
-        if self._unanswered is not None and kind in ANSWERS:
-            self._tell_answered(self._unanswered)
-        self._replay_unchecked = self._last.wordless or self._unanswered is not None
-
-    def _tell_answered(self, listener: Callable[[], None]) -> None:
-        """Call the listener after the consumer of this event has run, so that the consumer need not wait for it. The
-        context is empty: the listener belongs to no request.
-        """
-        self._unanswered = None
-        self._loop.call_soon(listener, context=Context())
-
-    def _stop(self, turn: AgentTurn) -> None:
-        """Called by `AgentTurn.cancel`, also when the consumer has left."""
-        if self._turn is not turn:
-            return
-        if self._sent:
-            self._tell_cancel()
-            self._timers.append(self._loop.call_later(self._deadlines.cancel_grace, self._lose_patience, turn))
-        # After the cancel: an agent that gets "cancelled" for its question first may end the turn as if it were done.
-        self._requests.drop_permissions()
-
-    def _tell_cancel(self) -> None:
-        said = self._host.codec.cancel(self.id)
-        if said is not None:
-            self._cancel_said = True
-            self._host.connection.tell(said)
-
-    def _lose_patience(self, turn: AgentTurn) -> None:
-        if self._turn is turn:
-            grace = self._deadlines.cancel_grace
-            self.seal(f"the agent did not end the turn within {grace:.1f} s after it was cancelled")
-
-    def _give_up(self, turn: AgentTurn, finished: Finished) -> None:
-        """End the turn for the consumer now; the session stays busy until the agent has stopped."""
-        turn.end(finished)
-        if not turn.cancelling:
-            turn.cancelling = True
-            self._stop(turn)
-
-    def _watch(self, turn: AgentTurn, seen: int, silent: int) -> None:
-        """Look for a sign of life every quarter of the limit."""
-        if self._turn is not turn:
-            return
-        limit = self._deadlines.prompt_inactivity
-        if turn.count != seen or self._requests.waiting:
-            silent = 0
-        elif silent >= SILENCE_TICKS:
-            cause = AgentSilent(provider=self._provider.name, method="prompt", waited=limit)
-            self._give_up(turn, Finished(StopReason.FAILED, str(cause), cause=cause))
-            return
-        step = limit / SILENCE_TICKS
-        self._timers = [timer for timer in self._timers if timer.when() > self._loop.time()]
-        self._timers.append(self._loop.call_later(step, self._watch, turn, turn.count, silent + 1))
-
-    def _strips(self, text: str) -> bool:
-        pattern = self._provider.strips
-        return pattern is not None and pattern.fullmatch(text) is not None
-
-    def _handle_outside_turn(self, event: AgentEvent) -> None:
+    def _receive_outside_turn(self, event: AgentEvent) -> None:
         """Handle an event outside any turn: replay while loading, otherwise late."""
-        if not self._loading:
+        if self.state is SessionState.LOADING:
+            self._replay_check.record(event)
+            self._handle(events.EventRepeated(self.remembers))
+        else:
             self.late += 1
             self._host.late += 1
-            if self._quiet_until > self._loop.time():
-                self._quiet_until = self._loop.time() + self._provider.cancel_quiet
+            if self._loop.time() < self._machine.quiet_until:
+                self._handle(events.LateEvent())
+
+    def _answered(self, turn: AgentTurn | None, result: Any, fault: RpcFault | None) -> None:
+        if turn is not self._receiving:
             return
-        self._last_replayed_at = self._loop.time()
-        self._replay_check.record(event)
+        if fault is not None:
+            self._host.codec.failed(self.id, fault)
+            message = self._host.connection.described(fault)
+            self._handle(events.PromptRefused(self._machine.turn.number, fault.code, message))
+        elif (finished := self._host.codec.replied(self.id, result)) is not None:
+            self._handle(events.AgentFinished(self._machine.turn.number, finished))
+        elif self._machine.cancel_pending:
+            self._handle(events.AgentActed(answers=False, words=False))
+
+    # Waits.
+
+    async def _leave(self, state: SessionState) -> None:
+        """Wait until the machine has left this state."""
+        if self.state is state:
+            self._waiter = self._loop.create_future()
+            await self._waiter
 
     async def _close(self) -> bool:
         turn = self._turn
+        self._handle(events.CloseAsked())
         if turn is not None:
-            turn.cancel()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._deadlines.close):
-                    await turn.ended()
-        self.seal("it was closed")
+            await turn.ended()
         return await self._host.end_session(self)
-
-
-async def require_in_place(order: SeatOrder) -> None:
-    """Raise `BadDirectory` if the session's path leads to another directory than at its opening.
-
-    Agents know a directory by its name only, so no prompt is sent after such a change. A directory that does not exist
-    leads nowhere else; the agent reports that itself. Does not suspend while nothing has changed.
-    """
-    if order.folder is None:
-        return
-    try:
-        await order.folder.confirm()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise BadDirectory(order.cwd, error.strerror or str(error)) from error

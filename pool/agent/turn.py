@@ -72,11 +72,11 @@ class AgentTurn:
         "_left",
         "_over",
         "_waiter",
-        "cancelling",
         "count",
     )
 
-    def __init__(self, cancel: Callable[["AgentTurn"], None]) -> None:
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        """`cancel` asks the agent to stop; it may be called again."""
         self._cancel = cancel
         self._backlog: Backlog[TurnEvent] = Backlog(soft=SOFT, budget=BUDGET, weigh=weigh, joins=joins, gather=gather)
         self._end: Finished | None = None
@@ -85,8 +85,6 @@ class AgentTurn:
         self._callback: EventCallback | None = None
         self._iterated = False
         self._left = False
-        self.cancelling = False
-        """The agent was told to stop, or will be as soon as it can be."""
         self.count = 0
         """Events so far; also tells a silent agent from a working one without reading a clock."""
 
@@ -102,9 +100,8 @@ class AgentTurn:
 
     def cancel(self) -> None:
         """Ask the agent to stop. Idempotent; the end comes as `Finished` within the cancel grace."""
-        if self._end is None and not self.cancelling:
-            self.cancelling = True
-            self._cancel(self)
+        if self._end is None:
+            self._cancel()
 
     async def ended(self) -> Finished:
         """Wait for the end without taking events."""
@@ -124,9 +121,7 @@ class AgentTurn:
         return True
 
     def end(self, finished: Finished) -> None:
-        """Set the end. Later calls are ignored: the first cause counts."""
-        if self._end is not None:
-            return
+        """Set the end, once."""
         self._end = finished
         self._over.set()
         self._wake()

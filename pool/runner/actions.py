@@ -17,7 +17,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from ostler.pool.agent.session import AgentSession, require_in_place
+from ostler.pool.agent.prompt_checks import require_in_place
+from ostler.pool.agent.session import AgentSession
 from ostler.pool.agent.session_transfers import SessionTransfers
 from ostler.pool.agent.transport import Transport
 from ostler.pool.core import events

@@ -13,8 +13,8 @@ END = Finished(StopReason.DONE)
 ASIDE = Other("aside", {})
 
 
-def never(turn: AgentTurn) -> None:
-    raise AssertionError(f"nobody cancels {turn}")
+def never() -> None:
+    raise AssertionError("nobody cancels this turn")
 
 
 def into(heard: list[TurnEvent]) -> Callable[[TurnEvent], bool]:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ostler.pool import PoolClosed, PoolError, PoolSettings, TransportKey, TransportPool, UnknownProvider, open_pool
+from ostler.pool.agent.session_events import SessionState
 from ostler.pool.blocking import BlockingPool
 from ostler.pool.events import Finished, StopReason, Text
 from ostler.pool.owner_loop import ForeignLoopTurn, OwnerLoop
@@ -72,7 +73,7 @@ def test_a_turn_whose_loop_the_collector_finds_at_home_is_left_later_and_not_in_
 
         async def collect() -> bool:
             gc.collect()
-            return lease.lease.session.turn is not None and lease.lease.session.turn.cancelling
+            return lease.lease.session.state is SessionState.CANCELLING
 
         assert pool.run(collect()) is False
         assert turn.wait().reason is StopReason.CANCELLED

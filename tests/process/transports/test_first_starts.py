@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ostler.pool.agent.gate import StartGate
-from ostler.pool.agent.per_home import PerHome
+from ostler.pool.agent.per_home import PerHome, StartGate
 from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import AgentStartFailed
 from ostler.pool.provider import Provider
@@ -86,34 +85,40 @@ async def test_the_next_one_is_let_in_when_the_one_that_failed_is_gone(harness: 
 
 async def test_after_the_first_one_nobody_waits() -> None:
     gate = StartGate(used=False)
-    inside = asyncio.Event()
+    begun: list[int] = []
+    inside: list[int] = []
     go_on = asyncio.Event()
 
-    async def start() -> None:
+    async def start(number: int) -> None:
+        begun.append(number)
         async with gate.passed():
-            inside.set()
+            inside.append(number)
             await go_on.wait()
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(3):
-            group.create_task(start())
-        await eventually(lambda: gate.waiting == 2)
-        assert inside.is_set()
+        for number in range(3):
+            group.create_task(start(number))
+        await eventually(lambda: len(begun) == 3)
+        assert inside == [0]
         go_on.set()
+    assert sorted(inside) == [0, 1, 2]
     async with asyncio.timeout(300), gate.passed(), gate.passed():
-        assert not gate.waiting
+        pass
 
 
 async def test_a_start_that_is_given_up_while_it_waits_takes_no_place() -> None:
     gate = StartGate(used=False)
+    begun = asyncio.Event()
 
     async def start() -> None:
+        begun.set()
         async with gate.passed():
             pass
 
     async with gate.passed():
         waiting = asyncio.create_task(start())
-        await eventually(lambda: gate.waiting == 1)
+        await begun.wait()
         waiting.cancel()
         await asyncio.wait([waiting])
+        assert waiting.cancelled()
     await asyncio.wait_for(start(), 300)

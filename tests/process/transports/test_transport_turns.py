@@ -8,6 +8,7 @@ import re
 import pytest
 
 from ostler.pool.agent.session import AgentSession
+from ostler.pool.agent.session_events import SessionState
 from ostler.pool.agent.turn import AgentTurn
 from ostler.pool.errors import (
     AgentFault,
@@ -32,6 +33,7 @@ from ostler.pool.permission import allow, ask, deny
 from ostler.pool.ports import PermissionChoice
 from ostler.pool.prompt import AudioPart, ImagePart, TextPart
 from ostler.pool.provider import FaultReading
+from ostler.pool.providers.demo import PROVIDER as DEMO
 from tests.support.transport_harness import SCRIPTED, TransportHarness, end_of, hear, say, text_of
 from tests.support.waiting import eventually
 
@@ -153,6 +155,32 @@ async def test_w40d_a_cancel_that_never_settles_seals_the_session(harness: Trans
     with pytest.raises(SessionEnded):
         await prompt(session, "x")
     assert await say(other, "well") == "echo: well"
+
+
+async def test_w40c_a_cancel_while_a_prompt_waits_to_be_sent_ends_it_unsent(harness: TransportHarness) -> None:
+    session = await (await harness.demo(provider=dataclasses.replace(DEMO, cancel_quiet=60.0))).open(harness.order())
+    await prompt(session, "!sleep 30")
+    await session.cancel()
+    waiting = asyncio.create_task(prompt(session, "second"))
+    await asyncio.sleep(0)
+    assert session.state is SessionState.WAITING
+    await session.cancel()
+    assert (await waiting).finished == Finished(StopReason.CANCELLED)
+    assert session.turn is None
+    assert harness.asked("session/prompt") == 1
+
+
+async def test_a_session_that_is_being_closed_accepts_no_prompt(harness: TransportHarness) -> None:
+    session = await (await harness.demo(cancel_grace=0.5)).open(harness.order())
+    turn = await prompt(session, "!hang")
+    closing = asyncio.create_task(session.close())
+    await eventually(lambda: session.sealed)
+    with pytest.raises(SessionEnded):
+        await prompt(session, "x")
+    await closing
+    assert turn.finished is not None
+    assert turn.finished.reason is StopReason.CANCELLED
+    assert session.state is SessionState.CLOSED
 
 
 async def test_m04_an_error_may_mean_cancelled_where_declared(harness: TransportHarness) -> None:

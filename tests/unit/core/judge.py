@@ -3,6 +3,7 @@
 from typing import Any
 
 from ostler.pool.core.breaker import SOON
+from tests.support.walks import require
 from tests.unit.core.levels import Levels
 from tests.unit.core.mirror import (
     EPSILON,
@@ -11,7 +12,6 @@ from tests.unit.core.mirror import (
     MirrorLease,
     MirrorSeat,
     MirrorSlot,
-    require,
 )
 
 

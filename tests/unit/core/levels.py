@@ -3,12 +3,11 @@
 from operator import attrgetter
 from typing import Any
 
+from tests.support.walks import BrokenInvariantError, require
 from tests.unit.core.mirror import (
     EPSILON,
-    BrokenInvariantError,
     Mirror,
     MirrorSlot,
-    require,
 )
 from tests.unit.core.picture import describe
 

@@ -13,15 +13,6 @@ OWNERS = ("ann", "bob", "cho", "dan")
 EPSILON = 1e-6
 
 
-class BrokenInvariantError(AssertionError):
-    """An invariant does not hold."""
-
-
-def require(holds: object, what: str, *facts: object) -> None:
-    if not holds:
-        raise BrokenInvariantError(f"{what}: {facts}")
-
-
 @dataclass(slots=True, eq=False)
 class MirrorSlot:
     key: Any

@@ -11,8 +11,9 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
+from tests.support.walks import require
 from tests.unit.core.judge import Judge
-from tests.unit.core.mirror import OWNERS, TOOLS, MirrorClaim, require
+from tests.unit.core.mirror import OWNERS, TOOLS, MirrorClaim
 from tests.unit.core.worlds import make_limits, make_spec
 
 

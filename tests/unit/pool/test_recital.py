@@ -26,8 +26,7 @@ def after(*asked: Sequence[PromptPart]) -> LastTexts:
     last = LastPrompt(LastTexts())
     for parts in asked:
         last.ask(parts)
-        last.wordless = False
-        last.end(well=True)
+        last.end(well=True, answered=True)
     return last.said
 
 
@@ -121,15 +120,14 @@ def test_an_agent_that_repeats_nothing_has_found_nothing() -> None:
 def test_what_is_remembered_is_the_last_prompt_that_came_to_a_good_end() -> None:
     last = LastPrompt(LastTexts())
     last.ask([TextPart("one")])
-    last.wordless = False
-    last.end(well=True)
+    last.end(well=True, answered=True)
     assert last.said == LastTexts("one", answered=True)
     for _ in range(2):
         last.ask([TextPart("cancelled")])
-        last.end(well=False)
+        last.end(well=False, answered=False)
     assert last.said == LastTexts("one", answered=True, since=2)
     last.ask([TextPart("silent"), IMAGE])
-    last.end(well=True)
+    last.end(well=True, answered=False)
     assert last.said == LastTexts("silent", alone=False)
 
 
