@@ -348,16 +348,6 @@ class TransportPool:
         request = SeatRequest(self._wanted(key, tools)[0])
         self._order(key, lambda known: events.KeepWarm(known, self._engine.remember(request), seats))
 
-    def hint(self, key: TransportKey, tools: ToolSet | Tools | None = None) -> None:
-        """A session with this key is likely to continue soon: keep a seat ready for a while. No-op when the pool is
-        disabled.
-        """
-        if not self._settings.enabled:
-            self._engine.require_open()
-            return
-        request = SeatRequest(self._wanted(key, tools)[0])
-        self._order(key, lambda known: events.Hint(known, self._engine.remember(request)))
-
     def pause(self, key: TransportKey | None = None) -> None:
         """Grant and start nothing for the key, or for all keys; claims wait."""
         if key is None:

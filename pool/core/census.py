@@ -39,7 +39,6 @@ class SeatQueueView:
     floor: int
     arrivals_per_minute: float
     remembered_burst: float
-    hinted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +157,6 @@ def _queue_view(state: PoolState, key_state: KeyState, queue: SeatQueue) -> Seat
         floor=queue.floor,
         arrivals_per_minute=queue.arrivals.rate(state.now) * 60.0,
         remembered_burst=queue.arrivals.peak,
-        hinted=state.now < queue.hint_until,
     )
 
 

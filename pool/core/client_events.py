@@ -1,4 +1,4 @@
-"""Events from the clients of the pool: keys, claims, leases, hints.
+"""Events from the clients of the pool: keys, claims, leases, seats to keep warm.
 
 Each function records its event and returns the key to settle.
 """
@@ -21,7 +21,7 @@ from ostler.pool.core.values import KeySpec, RefusalKind, RetireReason, SlotStat
 MAX_TOOL_SETS: Final = 64
 """Tool sets remembered per key. Every decision for the key looks at each of them, on the event loop, and a client may
 send another tool set with every request. A gateway's own tool sets are a handful. A tool set with waiting claims,
-opening seats, a floor or a hint is never forgotten, so the number may exceed this limit while that many are busy.
+opening seats or a floor is never forgotten, so the number may exceed this limit while that many are busy.
 """
 
 
@@ -93,13 +93,12 @@ def queue_of(state: PoolState, key_state: KeyState, tools: str) -> SeatQueue:
 
 
 def _forget_quietest(state: PoolState, key_state: KeyState) -> None:
-    """Forget the tool set without arrivals for longest; none that has claims, opening seats, a floor or a hint."""
+    """Forget the tool set without arrivals for longest; none that has claims, opening seats or a floor."""
     can_close = key_state.spec.traits.can_close
     quiet = [
         queue
         for queue in key_state.queues.values()
-        if not (queue.claims.count or queue.opening or queue.floor or state.now < queue.hint_until)
-        and (can_close or not queue.parked)
+        if not (queue.claims.count or queue.opening or queue.floor) and (can_close or not queue.parked)
     ]
     if quiet:
         queue = min(quiet, key=lambda one: one.arrivals.last)
@@ -143,13 +142,6 @@ def answered(event: events.Answered, state: PoolState) -> KeyState | None:
         key_state.answer_seconds += 0.3 * (state.now - since - key_state.answer_seconds)
     state.mark_answered(slot)
     return None
-
-
-def hint(event: events.Hint, state: PoolState) -> KeyState | None:
-    key_state = state.find_key(event.key)
-    key_state.cool = False
-    queue_of(state, key_state, event.tools).hint_until = state.now + state.limits.hint_seconds
-    return key_state
 
 
 def warm(event: events.KeepWarm, state: PoolState) -> KeyState | None:

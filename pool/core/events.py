@@ -158,14 +158,6 @@ class ProbeMissed:
 
 
 @dataclass(frozen=True, slots=True)
-class Hint:
-    """A session with this key is likely to continue: keep one seat ready for a while."""
-
-    key: Key
-    tools: str
-
-
-@dataclass(frozen=True, slots=True)
 class KeepWarm:
     """Keep at least this many seats parked from now on; 0 removes the floor."""
 
@@ -253,7 +245,6 @@ CoreEvent: TypeAlias = (
     | MemorySampled
     | ProbeAnswered
     | ProbeMissed
-    | Hint
     | KeepWarm
     | Pause
     | Resume

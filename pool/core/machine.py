@@ -79,7 +79,6 @@ _RECORDERS: Mapping[type[Any], Callable[[Any, PoolState], KeyState | None]] = {
     events.ClaimAbandoned: client_events.claim_abandoned,
     events.LeaseReleased: client_events.lease_released,
     events.Answered: client_events.answered,
-    events.Hint: client_events.hint,
     events.KeepWarm: client_events.warm,
     events.SlotStarted: process_events.slot_started,
     events.SlotStartFailed: process_events.slot_start_failed,

@@ -21,7 +21,6 @@ class TargetReason(Enum):
     STEADY = "steady"
     BURST = "burst"
     FLOOR = "floor"
-    HINT = "hint"
     MOST = "most"
     """More was wanted than the reserve rule allows."""
 
@@ -59,7 +58,6 @@ class SeatQueueReasons:
     steady: int
     burst: int
     floor: int
-    hinted_for: float
     most: int
 
 
@@ -98,12 +96,10 @@ def reasons(state: PoolState, key: Key) -> KeyReasons | None:
 def _queue_reasons(state: PoolState, key_state: KeyState, queue: SeatQueue) -> SeatQueueReasons:
     refill, most = refill_seconds(key_state), state.limits.reserve.most
     judged = queue.arrivals.judgement(state.now, refill)
-    hinted_for = max(0.0, queue.hint_until - state.now)
     votes = {
         TargetReason.FLOOR: queue.floor,
         TargetReason.STEADY: judged.steady,
         TargetReason.BURST: judged.burst,
-        TargetReason.HINT: 1 if hinted_for else 0,
     }
     because = max(votes, key=lambda reason: votes[reason])
     wanted = votes[because]
@@ -124,7 +120,6 @@ def _queue_reasons(state: PoolState, key_state: KeyState, queue: SeatQueue) -> S
         steady=judged.steady,
         burst=judged.burst,
         floor=queue.floor,
-        hinted_for=hinted_for,
         most=most,
     )
 

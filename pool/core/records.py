@@ -140,7 +140,6 @@ class SeatQueue:
     parked: dict[SeatId, SeatRecord] = field(default_factory=dict)
     opening: int = 0
     floor: int = 0
-    hint_until: float = 0.0
     failures: int = 0
     open_after: float = 0.0
     short_since: float | None = None

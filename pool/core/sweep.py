@@ -146,18 +146,17 @@ def _keep_seconds(state: PoolState, key_state: KeyState) -> float:
 
 def _forget_surplus(state: PoolState) -> None:
     """Bound the number of keys that are only remembered, because clients choose models and directories."""
-    asleep = [key_state for key_state in state.keys.values() if _is_asleep(state, key_state)]
+    asleep = [key_state for key_state in state.keys.values() if _is_asleep(key_state)]
     surplus = len(asleep) - state.limits.max_idle_keys
     for key_state in sorted(asleep, key=_last_claim)[: max(0, surplus)]:
         if not _stands_for_spares(state, key_state):
             _forget(state, key_state)
 
 
-def _is_asleep(state: PoolState, key_state: KeyState) -> bool:
+def _is_asleep(key_state: KeyState) -> bool:
     """Whether forgetting the key would lose nothing but what was learned of its arrivals."""
     return not (key_state.slots or key_state.transports.count or key_state.paused) and not any(
-        queue.claims.count or queue.parked or queue.opening or queue.floor or state.now < queue.hint_until
-        for queue in key_state.queues.values()
+        queue.claims.count or queue.parked or queue.opening or queue.floor for queue in key_state.queues.values()
     )
 
 
@@ -199,7 +198,7 @@ def _says_nothing(state: PoolState, key_state: KeyState, queue: SeatQueue) -> bo
     Bursts are worth a long memory. A tool set that came one at a time and no longer recurs is not: a client that sends
     another one with every request would leave a day's worth of them, and every decision looks at each.
     """
-    if queue.claims.count or queue.parked or queue.opening or queue.floor or state.now < queue.hint_until:
+    if queue.claims.count or queue.parked or queue.opening or queue.floor:
         return False
     if state.now - queue.arrivals.last >= state.limits.forget_after:
         return True

@@ -62,7 +62,7 @@ class DeferredOrders:
     def _order(self, key: TransportKey, order: DeferredOrder) -> None:
         event = order(PoolKey(key))
         self._engine.order(event)
-        if not isinstance(event, events.KeepWarm | events.Hint):
+        if not isinstance(event, events.KeepWarm):
             for known in self._engine.launches.known_as(key):
                 if known.owner is not None:
                     self._engine.order(order(known))

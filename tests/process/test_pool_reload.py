@@ -89,7 +89,6 @@ async def test_e11_switched_off_the_shared_processes_end_as_their_sessions_move(
         own = await harness.pool.lease(key)
         assert (shared.pooled, own.pooled) == (True, False)
         assert await say(shared, "to the end") == "echo: to the end"
-        harness.pool.hint(key)
         shared.release()
         await harness.settled(lambda: harness.pids() == {own.pid})
         assert not any(alive(pid) for pid in was)

@@ -94,9 +94,9 @@ async def test_w27a_a_reload_that_changes_nothing_moves_nobody(tmp_path: Path) -
         lease.release()
 
 
-async def test_a_hint_has_a_seat_ready(tmp_path: Path) -> None:
+async def test_a_key_that_is_kept_warm_has_a_seat_ready(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path) as harness:
-        harness.pool.hint(harness.key())
+        harness.pool.warm(harness.key())
         await harness.settled(lambda: harness.pool.snapshot().core.census.parked == 1)
         async with await harness.pool.lease(harness.key()) as lease:
             assert lease.warmth == "parked"

@@ -6,7 +6,7 @@ from ostler.pool.core import KeySpec, LeaseId, Limits, PoolCore, ReserveRule, Se
 from tests.unit.core.picture import describe
 
 QUIET = ReserveRule(most=4, keep_seconds=1e-6)
-"""A rule that never learns anything: only floors and hints park seats."""
+"""A rule that never learns anything: only floors park seats."""
 
 
 def spec(

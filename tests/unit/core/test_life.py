@@ -302,7 +302,7 @@ def test_w15_idle_counts_from_the_last_use_and_drains_to_zero() -> None:
     assert pool.tick(90.0) == []
     assert pool.tick(10.0) == ["stop #1 soft idle"]
     pool.gone(1)
-    assert pool.do(events.Hint("k", "t")) == ["start #4 k"]
+    assert pool.warm() == ["start #4 k"]
 
 
 def test_w18a_no_idle_stop_beside_a_lease_or_below_the_floor() -> None:
@@ -327,7 +327,7 @@ def test_w18a_no_idle_stop_beside_a_waiter() -> None:
 def test_w16_w18a_no_idle_stop_of_a_process_that_starts() -> None:
     pool = Pool(idle_after=10.0, start_timeout=100.0)
     pool.register(start_seconds=5.0)
-    assert pool.do(events.Hint("k", "t")) == ["start #1 k"]
+    assert pool.warm() == ["start #1 k"]
     assert [pool.tick(10.0) for _ in range(9)] == [[]] * 9
     assert pool.says() == "k: #1 starting 0 wait 0"
 
@@ -362,11 +362,11 @@ def obey(pool: Pool, said: list[str]) -> None:
         said = pool._answer(said) + [line for seat in closed for line in pool.closed(seat)]
 
 
-def test_w25_a_hint_is_for_a_while_and_its_seat_is_closed_after() -> None:
-    pool = ready(hint_seconds=20.0)
-    assert pool.do(events.Hint("k", "t")) == ["open 4 on #1 t"]
+def test_w25_a_seat_beyond_the_floor_is_closed_when_the_floor_is_taken_away() -> None:
+    pool = ready()
+    assert pool.warm() == ["open 4 on #1 t"]
     pool.opened(4)
-    assert pool.tick(21.0) == ["close 4"]
+    assert pool.warm(seats=0) + pool.tick(2.0) == ["close 4"]
 
 
 def test_a_floor_is_taken_away_and_seats_that_cannot_be_closed_stay() -> None:

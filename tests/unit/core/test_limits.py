@@ -102,13 +102,12 @@ def test_a_cooled_key_ends_and_stays_down_until_somebody_asks() -> None:
     assert pool.claim() == ["start #5 k"]
 
 
-@pytest.mark.parametrize("event", [events.Hint("k", ""), events.KeepWarm("k", "", 1)])
-def test_a_cooled_key_is_warmed_again_by_a_hint_or_an_order(event: events.CoreEvent) -> None:
+def test_a_cooled_key_is_warmed_again_by_an_order() -> None:
     pool = Pool()
     pool.register()
     pool.do(events.StopWarming("k"))
     assert pool.do(events.KeepWarm("k", "", 0)) == []
-    assert pool.do(event) == ["start #1 k"]
+    assert pool.do(events.KeepWarm("k", "", 1)) == ["start #1 k"]
 
 
 def test_a_seat_that_the_budget_takes_makes_a_place_for_those_who_wait_for_a_start() -> None:

@@ -144,11 +144,6 @@ class Walk(Judge):
             slot.heard, slot.unheard_since = True, None
             self._send(self.events.Answered(number))
 
-    def _hint(self) -> None:
-        if self.core.knows(key := self.rng.choice(tuple(self.specs))):
-            self.cooled.discard(key)
-            self._send(self.events.Hint(key, self.rng.choice(TOOLS)))
-
     def _warm(self) -> None:
         if self.core.knows(key := self.rng.choice(tuple(self.specs))):
             seats = self.rng.choice((0, 0, 0, 1, 2))
@@ -393,7 +388,6 @@ class Walk(Judge):
                     events.Kill(number),
                     events.DrainKey("nobody"),
                     events.StopWarming("nobody"),
-                    events.Hint("nobody", ""),
                     events.KeepWarm("nobody", "", 1),
                     events.Pause("nobody"),
                     events.Reconnect("nobody"),
@@ -451,8 +445,7 @@ MOVES = (
     ("abandon", 30),
     ("release", 150),
     ("answered", 60),
-    ("hint", 5),
-    ("warm", 5),
+    ("warm", 8),
     ("respec", 4),
     ("pause", 2),
     ("resume", 12),
