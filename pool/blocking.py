@@ -17,7 +17,6 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
-from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import PoolClosed
 from ostler.pool.events import Finished, TurnEvent
 from ostler.pool.keys import TransportKey
@@ -103,11 +102,6 @@ class BlockingPool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.shutdown()
-
-    def get(self, key: TransportKey, *, deadline: float | None = None) -> Transport:
-        """The shared process of a key, as `TransportPool.get`."""
-        pool = self._living()
-        return pool.owner_loop.block(pool.get(key, deadline=deadline))
 
     def lease(
         self,

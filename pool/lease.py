@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from ostler.pool.agent.session import AgentSession
+from ostler.pool.agent.transport import Transport
 from ostler.pool.agent.turn import AgentTurn
 from ostler.pool.core.values import ClaimId, LeaseId, SeatId, SlotId
 from ostler.pool.errors import LeaseEnded, PoolError
@@ -67,7 +68,7 @@ class Lease:
         state: LeaseState,
         *,
         session: AgentSession,
-        pid: int,
+        transport: Transport,
         ticket: ToolTicket | None,
         pooled: bool,
         warmth: str,
@@ -83,8 +84,9 @@ class Lease:
         self._release = release
         self.key = state.key
         self.session = session
-        self.pid = pid
-        """The pid of the process that serves the seat."""
+        self.transport = transport
+        """The process that serves the seat."""
+        self.pid = transport.pid
         self.ticket = ticket
         self.pooled = pooled
         """Whether the process may be shared; False with the pool off and after a fallback."""

@@ -20,11 +20,10 @@ from types import TracebackType
 from typing import Self
 
 from ostler.metrics.loops import Loops
-from ostler.pool.agent.transport import Transport
 from ostler.pool.core import events
 from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.reasons import reasons
-from ostler.pool.core.values import LeaseId, SeatId, SettingsError, SlotId
+from ostler.pool.core.values import LeaseId, SettingsError, SlotId
 from ostler.pool.errors import AgentStartFailed, NoToolPort
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch.configuration import PoolSettings, Share
@@ -148,25 +147,6 @@ class TransportPool:
 
     # --- claims ---
 
-    async def get(self, key: TransportKey, *, deadline: float | None = None) -> Transport:
-        """The shared process of a key, started if necessary. The same key gives the same object."""
-        return await self.owner_loop.run(
-            self._get(LeaseRequest(key, SeatRequest(), "", self._until(deadline), None, None))
-        )
-
-    async def _get(self, request: LeaseRequest) -> Transport:
-        known = PoolKey(await self._canonical(request.key, request.deadline - self._clock()))
-        while True:
-            await self._make(known, request)
-            grant = await self._claim(known, None, request)
-            running = self._engine.live.slots.get(grant.slot)
-            # A caller that takes the transport itself makes no promise to return it, so no lease is held for it.
-            self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
-            if running is not None and running.transport is not None and not running.stopping:
-                return running.transport
-            # The process died between the grant and now. Only time is lost, and the claim's deadline covers it: try
-            # again.
-
     async def lease(
         self,
         key: TransportKey,
@@ -250,7 +230,7 @@ class TransportPool:
         await self._engine.launches.prepare(key, max(0.0, request.deadline - self._clock()))
         self._engine.launches.register(key)
 
-    async def _claim(self, key: PoolKey, tools: str | None, request: LeaseRequest) -> Grant:
+    async def _claim(self, key: PoolKey, tools: str, request: LeaseRequest) -> Grant:
         claim = next(self._claim_ids)
         parent = None if request.parent is None else LeaseId(request.parent)
         learn = request.seat.resume is None and not key.private
@@ -273,7 +253,7 @@ class TransportPool:
     ) -> Lease | None:
         """Turn a grant into a lease. None if the process died after the grant; then only time was lost."""
         live = self._engine.live
-        state, seat = live.leases.get(grant.lease), live.seats.get(grant.seat or SeatId(0))
+        state, seat = live.leases.get(grant.lease), live.seats.get(grant.seat)
         transport = live.transport(grant.slot)
         if state is None or seat is None or seat.session is None or transport is None:
             self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
@@ -291,7 +271,7 @@ class TransportPool:
         return Lease(
             state,
             session=seat.session,
-            pid=transport.pid,
+            transport=transport,
             ticket=seat.ticket,
             pooled=not key.private,
             warmth=named,

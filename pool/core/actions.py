@@ -73,14 +73,14 @@ class CloseSeat:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The claim holds this lease from now on. `seat is None` for a claim of the shared transport."""
+    """The claim holds this lease from now on."""
 
     claim: ClaimId
     lease: LeaseId
     generation: int
     key: Key
     slot: SlotId
-    seat: SeatId | None
+    seat: SeatId
     warmth: Warmth
     miss: MissReason
     waited: float

@@ -46,7 +46,7 @@ class LeaseView:
     lease: LeaseId
     key: Key
     slot: SlotId
-    seat: SeatId | None
+    seat: SeatId
     owner: Owner
     age: float
 
@@ -161,5 +161,4 @@ def _queue_view(state: PoolState, key_state: KeyState, queue: SeatQueue) -> Seat
 
 
 def _lease_view(state: PoolState, lease: LeaseRecord) -> LeaseView:
-    seat = None if lease.seat is None else lease.seat.id
-    return LeaseView(lease.id, lease.key, lease.slot.id, seat, lease.owner, state.now - lease.since)
+    return LeaseView(lease.id, lease.key, lease.slot.id, lease.seat.id, lease.owner, state.now - lease.since)

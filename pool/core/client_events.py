@@ -74,15 +74,11 @@ def _enqueue(state: PoolState, key_state: KeyState, event: events.Claim) -> Wait
     waiting = Waiting(
         event.claim, event.key, event.tools, event.owner, event.deadline, event.parent, state.now, state.step
     )
-    if event.tools is None:
-        waiting.miss = why_missed(state, key_state, waiting)
-        state.enqueue(waiting, key_state.transports)
-    else:
-        queue = queue_of(state, key_state, event.tools)
-        waiting.miss = why_missed(state, key_state, waiting)
-        if event.learn:
-            queue.arrivals.record(state.now, refill_seconds(key_state))
-        state.enqueue(waiting, queue.claims)
+    queue = queue_of(state, key_state, event.tools)
+    waiting.miss = why_missed(state, key_state, queue)
+    if event.learn:
+        queue.arrivals.record(state.now, refill_seconds(key_state))
+    state.enqueue(waiting, queue.claims)
     return waiting
 
 
@@ -127,8 +123,7 @@ def _release(state: PoolState, lease: LeaseRecord) -> KeyState | None:
     slot = lease.slot
     state.hold_seconds += 0.2 * (state.now - lease.since - state.hold_seconds)
     state.end_lease(lease)
-    if lease.seat is not None:
-        close_seat(state, lease.seat)
+    close_seat(state, lease.seat)
     finish_drain(state, slot)
     judge_seats(state, slot)
     return slot.key_state

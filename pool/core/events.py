@@ -21,7 +21,7 @@ class KeyRegistered:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A caller wants a seat with these tools, or (`tools is None`) the key's shared transport.
+    """A caller wants a seat with these tools.
 
     `learn` False: the claim predicts no further claims, so nothing is kept warm because of it (a seat that resumes one
     certain session, a process that belongs to one session).
@@ -29,7 +29,7 @@ class Claim:
 
     claim: ClaimId
     key: Key
-    tools: str | None
+    tools: str
     owner: Owner
     deadline: float
     parent: LeaseId | None = None

@@ -17,7 +17,7 @@ class Waiting:
 
     claim: ClaimId
     key: Key
-    tools: str | None
+    tools: str
     owner: Owner
     deadline: float
     parent: LeaseId | None

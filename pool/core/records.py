@@ -53,7 +53,6 @@ class SlotRecord:
     parked: int = 0
     opened: int = 0
     served: int = 0
-    ever_leased: bool = False
     leaked: int = 0
     unjudged: bool = False
     charge: int = 0
@@ -87,7 +86,7 @@ class SlotRecord:
     def untouched(self) -> bool:
         """No lease has ever been on it, and it is not going away."""
         fresh = self.state is SlotState.STARTING or self.state is SlotState.READY
-        return fresh and not self.ever_leased and self.retire is None and not self.shunned
+        return fresh and not self.served and self.retire is None and not self.shunned
 
     @property
     def idle(self) -> bool:
@@ -118,7 +117,7 @@ class SeatRecord:
 
 @dataclass(slots=True, eq=False)
 class LeaseRecord:
-    """The right to a seat, or (`seat is None`) to the shared transport."""
+    """The right to a seat."""
 
     id: LeaseId
     generation: int
@@ -126,7 +125,7 @@ class LeaseRecord:
     key: Key
     owner: Owner
     slot: SlotRecord
-    seat: SeatRecord | None
+    seat: SeatRecord
     since: float
 
 
@@ -147,7 +146,7 @@ class SeatQueue:
 
 @dataclass(slots=True, eq=False)
 class KeyState:
-    """One key: its processes, its seat queues, and the claims for its shared transport.
+    """One key: its processes and its seat queues.
 
     `cool`: nothing is kept warm, not even what was learned or configured, until a caller asks for the key again.
     """
@@ -157,7 +156,6 @@ class KeyState:
     used_at: float
     slots: dict[SlotId, SlotRecord] = field(default_factory=dict)
     queues: dict[str, SeatQueue] = field(default_factory=dict)
-    transports: FairQueue = field(default_factory=FairQueue)
     paused: bool = False
     cool: bool = False
     open_seconds: float = 0.25
@@ -174,7 +172,7 @@ class KeyState:
 
     @property
     def waiting(self) -> int:
-        count = self.transports.count
+        count = 0
         for queue in self.queues.values():
             count += queue.claims.count
         return count
@@ -189,9 +187,6 @@ class KeyState:
     def spares(self) -> int:
         """The number of unassigned processes that the key asks for."""
         return 0 if self.cool else self.spec.spares
-
-    def claim_queues(self) -> list[FairQueue]:
-        return [self.transports, *(queue.claims for queue in self.queues.values())]
 
 
 def open_group(slot: SlotRecord) -> str | SlotId:

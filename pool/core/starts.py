@@ -40,12 +40,12 @@ CAPS = frozenset({Denial.KEY_CAP, Denial.POOL_CAP, Denial.MEMORY})
 
 
 def demand(key_state: KeyState) -> int:
-    """Seats (or one transport) that claims need beyond those being opened."""
+    """Seats that claims need beyond those being opened."""
     seats = 0
     for queue in key_state.queues.values():
         if queue.claims.count > queue.opening:
             seats += queue.claims.count - queue.opening
-    return seats + 1 if key_state.transports.count and not can_serve_soon(key_state) else seats
+    return seats
 
 
 def can_serve_soon(key_state: KeyState) -> bool:
@@ -158,8 +158,8 @@ def processes_up(key_state: KeyState) -> int:
 def start(state: PoolState, spec: KeySpec, key_state: KeyState, owner: KeyState | None) -> SlotRecord:
     """Reserve the slot and order its start. Without an owner the process is a spare."""
     if owner is not None:
-        for claims in key_state.claim_queues():
-            if (head := claims.head()) is not None:
+        for queue in key_state.queues.values():
+            if (head := queue.claims.head()) is not None:
                 state.turns.took(head.owner)
     slot = state.add_slot(key_state.key, spec, owner, _expected(key_state))
     state.tokens -= 1.0
@@ -266,7 +266,7 @@ def _starve(state: PoolState, key_state: KeyState, denied: Denial, short: int) -
 
 def all_waiting(key_state: KeyState) -> list[Waiting]:
     """The waiting claims of the key, as a copy: the caller may refuse them while it iterates."""
-    return [waiting for claims in key_state.claim_queues() for waiting in claims]
+    return [waiting for queue in key_state.queues.values() for waiting in queue.claims]
 
 
 def refuse_all(state: PoolState, key_state: KeyState, kind: RefusalKind, *, phase: str = "", text: str = "") -> None:

@@ -144,13 +144,12 @@ class PoolState:
             self.capacity_changed = True  # the key's process may now be idle and make room for another
 
     def claim_queue_of(self, waiting: Waiting) -> FairQueue:
-        key_state = self.keys[waiting.key]
-        return key_state.transports if waiting.tools is None else key_state.queues[waiting.tools].claims
+        return self.keys[waiting.key].queues[waiting.tools].claims
 
     def rank(self, key_state: KeyState) -> int:
         """Rank a key for settling: the key whose waiting owner had its last turn longest ago comes first."""
         turns = self.turns
-        rank = turns.of(key_state.transports.head())
+        rank = turns.of(None)
         for queue in key_state.queues.values():
             if queue.claims.count and (turn := turns.of(queue.claims.head())) < rank:
                 rank = turn
@@ -270,27 +269,20 @@ class PoolState:
         del seat.queue.parked[seat.id]
         seat.slot.parked -= 1
 
-    def lease(self, waiting: Waiting, slot: SlotRecord, seat: SeatRecord | None) -> LeaseRecord:
+    def lease(self, waiting: Waiting, seat: SeatRecord) -> LeaseRecord:
+        slot = seat.slot
         lease = LeaseRecord(
-            LeaseId(self.new_id()),
-            slot.generation,
-            waiting.claim,
-            waiting.key,
-            waiting.owner,
-            slot,
-            seat,
-            self.now,
+            LeaseId(self.new_id()), slot.generation, waiting.claim, waiting.key, waiting.owner, slot, seat, self.now
         )
-        if seat is not None:
-            self._unpark(seat)
-            seat.enter(SeatState.LEASED, self.now)
-            seat.lease = lease.id
-            slot.served += 1
-            if not slot.has_answered:
-                self.first_answer_pending.setdefault(slot.id, self.now)
+        self._unpark(seat)
+        seat.enter(SeatState.LEASED, self.now)
+        seat.lease = lease.id
+        slot.served += 1
+        if not slot.has_answered:
+            self.first_answer_pending.setdefault(slot.id, self.now)
         self.leases[lease.id] = slot.leases[lease.id] = lease
         self.granted[waiting.claim] = lease.id
-        slot.used_at, slot.ever_leased = self.now, True
+        slot.used_at = self.now
         return lease
 
     def end_lease(self, lease: LeaseRecord) -> None:

@@ -132,7 +132,7 @@ def _tidy(state: PoolState, key_state: KeyState) -> None:
         _close_surplus(state, key_state, queue)
         if _says_nothing(state, key_state, queue):
             del key_state.queues[queue.tools]
-    if key_state.queues or key_state.slots or key_state.transports.count or key_state.paused:
+    if key_state.queues or key_state.slots or key_state.paused:
         key_state.used_at = state.now
     elif state.now - key_state.used_at >= _keep_seconds(state, key_state) and not _stands_for_spares(state, key_state):
         _forget(state, key_state)
@@ -155,7 +155,7 @@ def _forget_surplus(state: PoolState) -> None:
 
 def _is_asleep(key_state: KeyState) -> bool:
     """Whether forgetting the key would lose nothing but what was learned of its arrivals."""
-    return not (key_state.slots or key_state.transports.count or key_state.paused) and not any(
+    return not (key_state.slots or key_state.paused) and not any(
         queue.claims.count or queue.parked or queue.opening or queue.floor for queue in key_state.queues.values()
     )
 

@@ -61,7 +61,6 @@ class MissReason(Enum):
     REPLACING = "replacing"
     BACKOFF = "backoff"
     PAUSED = "paused"
-    TRANSPORT = "transport"
 
 
 class RefusalKind(Enum):

@@ -313,20 +313,19 @@ class Engine:
             self.work(self._runner.close_seat(seat), f"close {action.seat}")
 
     def _grant(self, action: actions.Grant) -> None:
-        if action.seat is not None:
-            seat = self.live.seats[action.seat]
-            running = self.live.slots[action.slot]
-            if seat.session is not None and not running.has_answered:
-                seat.session.on_answer(partial(self._first_answer_given, running, action.lease))
-            self.live.leases[action.lease] = LeaseState(
-                lease=action.lease,
-                claim=action.claim,
-                generation=action.generation,
-                since=self._clock(),
-                key=pool_key(action.key).key,
-                slot=action.slot,
-                seat=action.seat,
-            )
+        seat = self.live.seats[action.seat]
+        running = self.live.slots[action.slot]
+        if seat.session is not None and not running.has_answered:
+            seat.session.on_answer(partial(self._first_answer_given, running, action.lease))
+        self.live.leases[action.lease] = LeaseState(
+            lease=action.lease,
+            claim=action.claim,
+            generation=action.generation,
+            since=self._clock(),
+            key=pool_key(action.key).key,
+            slot=action.slot,
+            seat=action.seat,
+        )
         self._answer(action)
 
     def _first_answer_given(self, running: LiveProcess, lease: LeaseId) -> None:

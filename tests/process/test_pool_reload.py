@@ -52,7 +52,7 @@ async def test_w27a_raised_limits_serve_who_waits_and_lowered_ones_cut_nobody(tm
 
 async def test_w27a_limits_that_cannot_be_meant_leave_everything_as_it_was(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path) as harness:
-        await harness.pool.get(harness.key())
+        await harness.transport()
         with pytest.raises(SettingsError, match="start_timeout"):
             reload(harness, limits=Limits(start_timeout=1e-3), warm=(WarmKey(harness.key()),))
         await asyncio.sleep(0)

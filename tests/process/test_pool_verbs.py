@@ -123,7 +123,7 @@ async def test_the_snapshot_is_plain_data_without_tokens(tmp_path: Path) -> None
 
 async def test_m09_an_agent_that_cannot_close_is_recycled_by_count(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path, "--no-close", recycle_after=5) as harness:
-        first = (await harness.pool.get(harness.key())).pid
+        first = (await harness.transport()).pid
         for number in range(12):
             async with await harness.pool.lease(harness.key()) as lease:
                 assert await say(lease, f"turn {number}") == f"echo: turn {number}"

@@ -63,7 +63,7 @@ class Pool:
     def warm(self, key: str = "k", tools: str = "t", seats: int = 1) -> list[str]:
         return self.do(events.KeepWarm(key, tools, seats))
 
-    def claim(self, key: str = "k", tools: str | None = "", owner: str = "ann", **more: Any) -> list[str]:
+    def claim(self, key: str = "k", tools: str = "", owner: str = "ann", **more: Any) -> list[str]:
         self.claims += 1
         patience = more.pop("patience", 30.0)
         return self.do(events.Claim(f"c{self.claims}", key, tools, owner, self.now + patience, **more))

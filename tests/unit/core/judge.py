@@ -202,24 +202,18 @@ class Judge(Levels):
         require(slot.fingerprint == self.specs[claim.key].fingerprint, "nothing new on an old generation", action)
         require(action.generation == slot.generation, "the lease knows its generation", action)
         require(abs(action.waited - (self.now - claim.since)) < EPSILON, "waited", action)
-        require((action.seat is None) == (claim.tools is None), "transport or seat", action)
         warmth = self.lib.Warmth
         expected = warmth.WARM
         if slot.ready_step > claim.step:
             expected = warmth.COLD
         elif slot.adopted_step >= claim.step:
             expected = warmth.SPARE
-        if action.seat is not None:
-            seat = self.seats[action.seat]
-            require(seat.state == "parked", "a seat is leased once, and only when open", action, seat.state)
-            require(
-                seat.tools == claim.tools and seat.slot == action.slot,
-                "the seat has the claim's tools",
-                action,
-            )
-            if seat.parked_step < claim.step:
-                expected = warmth.PARKED
-            seat.state = "leased"
+        seat = self.seats[action.seat]
+        require(seat.state == "parked", "a seat is leased once, and only when open", action, seat.state)
+        require(seat.tools == claim.tools and seat.slot == action.slot, "the seat has the claim's tools", action)
+        if seat.parked_step < claim.step:
+            expected = warmth.PARKED
+        seat.state = "leased"
         require(action.warmth is expected, "warmth is honest", action, expected)
         require(
             (action.warmth is warmth.PARKED) == (action.miss is self.lib.MissReason.NONE),
@@ -232,9 +226,9 @@ class Judge(Levels):
         require(action.lease not in self.leases, "lease ids are new", action)
         self.leases[action.lease] = MirrorLease(action.generation, action.claim, claim.key, action.slot, action.seat)
         slot.leases.add(action.lease)
-        slot.served += action.seat is not None
+        slot.served += 1
         slot.used = True
-        if action.seat is not None and not slot.heard and slot.unheard_since is None:
+        if not slot.heard and slot.unheard_since is None:
             slot.unheard_since = self.now
         slot.used_at = self.now
 
@@ -323,7 +317,7 @@ class Judge(Levels):
         require(not used and not asked, "only unused keys are forgotten", action)
         for said in [said for said in self.ceilings if said[0] == action.key]:
             del self.ceilings[said]  # with the key: who asks for it again is told again
-        for tools in (None, *TOOLS):
+        for tools in TOOLS:
             self.queues.pop((action.key, tools), None)
 
     def _on_Notable(self, action: Any) -> None:

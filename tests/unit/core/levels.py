@@ -36,11 +36,7 @@ class Levels(Mirror):
             if not owners or everything or key in paused:
                 continue
             slots = serving.get(key, ())
-            if tools is None:
-                usable = [number for number, _ in slots if not state.slots[number].shunned]
-                require(not usable, "no waiter beside a shared process", key)
-            else:
-                self._check_line(key, tools, owners, slots)
+            self._check_line(key, tools, owners, slots)
             short.add(key)
         for key in short - {slot.key for slot in self.slots.values() if not slot.spare}:
             self._check_starved(key, limits)

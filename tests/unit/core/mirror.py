@@ -70,13 +70,13 @@ class MirrorLease:
     claim: int
     key: Any
     slot: int
-    seat: int | None
+    seat: int
 
 
 @dataclass(slots=True, eq=False)
 class MirrorClaim:
     key: Any
-    tools: str | None
+    tools: str
     owner: str
     deadline: float
     parent: int | None
@@ -97,8 +97,8 @@ class Mirror:
         self.seats: dict[int, MirrorSeat] = {}
         self.leases: dict[int, MirrorLease] = {}
         self.claims: dict[int, MirrorClaim] = {}
-        self.queues: dict[tuple[Any, str | None], dict[str, dict[int, MirrorClaim]]] = {}
-        self.marks: dict[tuple[Any, str | None, str], int] = {}
+        self.queues: dict[tuple[Any, str], dict[str, dict[int, MirrorClaim]]] = {}
+        self.marks: dict[tuple[Any, str, str], int] = {}
         self.paused: set[Any] = set()
         self.fails: dict[Any, tuple[int, float]] = {}
         self.shorts: dict[Any, tuple[int, float]] = {}

@@ -108,7 +108,7 @@ MUTANTS = (
     ),
     Mutant("broken_under_a_lease_untold", "failures", "elif seat.lease is not None:", "elif not seat.lease:"),
     Mutant("broken_under_a_lease_closed", "failures", "if seat.state is SeatState.PARKED:", "if seat:"),
-    Mutant("used_reserve_taken", "records", "return fresh and not self.ever_leased and", "return fresh and"),
+    Mutant("used_reserve_taken", "records", "return fresh and not self.served and", "return fresh and"),
     Mutant(
         "reserve_over_key_cap",
         "starts",
@@ -131,12 +131,12 @@ MUTANTS = (
         "if lease.generation != event.generation:",
         "if not lease.generation:",
     ),
-    Mutant("used_seat_kept", "client_events", "        close_seat(state, lease.seat)\n", "        pass\n"),
+    Mutant("used_seat_kept", "client_events", "    close_seat(state, lease.seat)\n", ""),
     Mutant(
         "used_seat_parked",
         "client_events",
-        "        close_seat(state, lease.seat)\n",
-        "        lease.seat.queue.parked[lease.seat.id] = lease.seat\n",
+        "    close_seat(state, lease.seat)\n",
+        "    lease.seat.queue.parked[lease.seat.id] = lease.seat\n",
     ),
     Mutant(
         "grant_lost_on_abandon",

@@ -11,24 +11,14 @@ def test_e01_w13a_one_start_serves_any_number_of_claims() -> None:
     pool.register()
     assert pool.claim() == ["start #1 k"]
     assert pool.claim(owner="bob") == []
-    assert pool.claim(tools=None) == []
-    assert pool.started(1) == [
-        "grant c3 lease 2 on #1 cold transport",
-        "open 3 on #1",
-        "open 4 on #1",
-    ]
-    assert pool.opened(3, 4) == [
+    assert pool.claim(tools="t") == []
+    assert pool.started(1) == ["open 2 on #1", "open 3 on #1 t", "open 4 on #1"]
+    assert pool.opened(2, 3, 4) == [
         "grant c1 lease 5 on #1 cold no_process",
-        "grant c2 lease 6 on #1 cold starting",
+        "grant c3 lease 6 on #1 cold starting",
+        "grant c2 lease 7 on #1 cold starting",
     ]
     assert pool.says() == "k: #1 ready 3 wait 0"
-
-
-def test_e01_the_transport_is_the_same_for_the_same_key() -> None:
-    pool = Pool()
-    pool.register()
-    pool.leased(tools=None)
-    assert pool.claim(tools=None) == ["grant c2 lease 3 on #1 warm transport"]
 
 
 def test_e02_keys_never_share_a_process() -> None:

@@ -118,10 +118,11 @@ def test_w15_age_replaces_before_it_retires_and_the_reserve_moves_first() -> Non
 def test_age_has_jitter() -> None:
     pool = Pool(max_age=100.0)
     pool.register()
-    pool.claim(tools=None)
+    pool.claim()
     pool.started(1, jitter=0.5)
+    pool.opened(2)
     assert pool.tick(89.0) == []
-    assert pool.tick(1.0) == ["note retired age", "start #3 k"]
+    assert pool.tick(1.0) == ["note retired age", "start #4 k"]
 
 
 def test_at_the_cap_the_old_one_drains_first() -> None:
@@ -430,10 +431,11 @@ def test_an_unused_key_is_forgotten_with_its_lines() -> None:
 def test_a_working_process_closes_the_breaker_even_if_nobody_opens_a_seat() -> None:
     pool = Pool(breaker_after=1, breaker_cooldown=5.0)
     pool.register()
-    pool.claim(tools=None)
+    pool.claim()
     pool.failed(1)
     pool.now += 10.0
-    pool.claim(tools=None)
+    pool.claim()
+    pool.do(events.ClaimAbandoned("c2"))
     pool.started(2)
     assert pool.tick(11.0) == ["note breaker_closed"]
     pool.register("late")

@@ -82,7 +82,7 @@ class Walk(Judge):
         if not self.core.knows(key):
             self._register(key, self.specs[key])
         self.asked += 1
-        tools = None if rng.random() < 0.08 else rng.choice(TOOLS)
+        tools = rng.choice(TOOLS)
         parent = self._pick(tuple(self.leases)) if rng.random() < 0.08 else None
         owner = rng.choice(OWNERS)
         self.cooled.discard(key)
@@ -134,9 +134,8 @@ class Walk(Judge):
         self._end_lease(number)
         self.last_answer = self.events.LeaseReleased(number, lease.generation)
         actions = self._send(self.last_answer)
-        if lease.seat is not None:
-            closed = [one.seat for one in actions if isinstance(one, self.lib.actions.CloseSeat)]
-            require(lease.seat in closed, "a used seat is closed, never parked again", lease.seat)
+        closed = [one.seat for one in actions if isinstance(one, self.lib.actions.CloseSeat)]
+        require(lease.seat in closed, "a used seat is closed, never parked again", lease.seat)
 
     def _answered(self) -> None:
         if (number := self._pick(tuple(self.leases))) is not None:
