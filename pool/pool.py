@@ -35,7 +35,7 @@ from ostler.pool.owner_loop import OwnerLoop
 from ostler.pool.permission import deny
 from ostler.pool.ports import PermissionPolicy, ToolOffer, ToolPort, Tools, ToolSet
 from ostler.pool.provider import Provider
-from ostler.pool.runner.actions import SeatRequest, StartTransport
+from ostler.pool.runner.actions import StartTransport
 from ostler.pool.runner.decisions import GRANTED, PER_KEY, ClaimDecision, RecentClaims
 from ostler.pool.runner.deferred_orders import DeferredOrder, DeferredOrders
 from ostler.pool.runner.engine import Engine
@@ -55,15 +55,16 @@ class LeaseRequest:
     """One call of `lease`, as it is passed from the first try to the fallback."""
 
     key: TransportKey
-    seat: SeatRequest
+    tools: ToolSet | None
+    resume: SessionMemo | None
     owner: str
     deadline: float
     parent: int | None
     policy: PermissionPolicy | None
-    offer: ToolOffer | None = None
+    offer: ToolOffer | None
     """The tools that are published as soon as the seat is granted."""
-    tool_context: object = None
-    process_owner: str = ""
+    tool_context: object
+    process_owner: str
 
 
 class TransportPool:
@@ -172,15 +173,13 @@ class TransportPool:
         owner only. Raises `NoToolPort` for tools without a `tool_port`.
         """
         wanted, offer = self._wanted(key, tools)
-        seat = SeatRequest(wanted) if resume is None else SeatRequest(wanted, resume, next(self._claim_ids))
-        request = LeaseRequest(
-            key, seat, owner, self._until(deadline), parent, policy, offer, tool_context, process_owner
-        )
+        until = self._clock() + (self._settings.claim_deadline if deadline is None else deadline)
+        request = LeaseRequest(key, wanted, resume, owner, until, parent, policy, offer, tool_context, process_owner)
         return await self.owner_loop.run(self._lease(request))
 
     def _wanted(self, key: TransportKey, tools: ToolSet | Tools | None) -> tuple[ToolSet | None, ToolOffer | None]:
         """The tools that the seat is opened with, and the offer that the pool publishes on it."""
-        if tools is None or tools == ToolSet():
+        if tools is None or (isinstance(tools, ToolSet) and not tools.definitions):
             return tools, None
         if self._tool_port is None:
             raise NoToolPort(key)
@@ -213,28 +212,24 @@ class TransportPool:
         return PoolKey(request.key, owner=request.process_owner if self._settings.share is Share.OWNER else None)
 
     async def _seat(self, request: LeaseRequest, key: PoolKey, warmth: str | None) -> Lease:
-        try:
-            while True:
-                await self._make(key, request)
-                tools = self._engine.remember(request.seat)
-                asked = self._clock()
-                grant = await self._claim(key, tools, request)
-                lease = self._hand_over(grant, request, key, asked, warmth)
-                if lease is not None:
-                    return lease
-        finally:
-            self._engine.forget_resume(request.seat)
+        while True:
+            # Before every try, because a reload may have come between two of them.
+            await self._engine.launches.prepare(key, max(0.0, request.deadline - self._clock()))
+            self._engine.launches.register(key)
+            asked = self._clock()
+            grant = await self._claim(key, request)
+            lease = self._hand_over(grant, request, key, asked, warmth)
+            if lease is not None:
+                return lease
 
-    async def _make(self, key: PoolKey, request: LeaseRequest) -> None:
-        """Called before every try, because a reload may have come between two of them."""
-        await self._engine.launches.prepare(key, max(0.0, request.deadline - self._clock()))
-        self._engine.launches.register(key)
-
-    async def _claim(self, key: PoolKey, tools: str, request: LeaseRequest) -> Grant:
+    async def _claim(self, key: PoolKey, request: LeaseRequest) -> Grant:
         claim = next(self._claim_ids)
         parent = None if request.parent is None else LeaseId(request.parent)
-        learn = request.seat.resume is None and not key.private
-        answer = self._engine.ask(events.Claim(claim, key, tools, request.owner, request.deadline, parent, learn))
+        answer = self._engine.ask(
+            events.Claim(
+                claim, key, request.tools, request.owner, request.deadline, parent, not key.private, request.resume
+            )
+        )
         if isinstance(answer, asyncio.Future):
             try:
                 answer = await answer
@@ -325,8 +320,8 @@ class TransportPool:
         """
         if seats < 0:
             raise SettingsError(f"{key}: to keep {seats} seats warm means nothing")
-        request = SeatRequest(self._wanted(key, tools)[0])
-        self._order(key, lambda known: events.KeepWarm(known, self._engine.remember(request), seats))
+        wanted, _ = self._wanted(key, tools)
+        self._order(key, lambda known: events.KeepWarm(known, wanted, seats))
 
     def pause(self, key: TransportKey | None = None) -> None:
         """Grant and start nothing for the key, or for all keys; claims wait."""
@@ -430,9 +425,6 @@ class TransportPool:
             return key
         cwd = self._directories.recall(key.cwd)
         return key if cwd is None else placed(key, cwd)
-
-    def _until(self, deadline: float | None) -> float:
-        return self._clock() + (self._settings.claim_deadline if deadline is None else deadline)
 
 
 def waited_for(asked: float, granted: float, running: LiveProcess, seat: LiveSeat) -> Waited:

@@ -15,8 +15,10 @@ from ostler.pool.core.values import (
     MissReason,
     PoolCensus,
     RefusalKind,
+    ResumeToken,
     RetireReason,
     SeatId,
+    SeatTools,
     SlotId,
     Warmth,
 )
@@ -55,12 +57,15 @@ class StopSlot:
 
 @dataclass(frozen=True, slots=True)
 class OpenSeat:
-    """Open an agent session with these tools; answered by SeatOpened or SeatOpenFailed."""
+    """Open an agent session with these tools, and with what its claim gave to resume; answered by SeatOpened or
+    SeatOpenFailed.
+    """
 
     seat: SeatId
     slot: SlotId
     key: Key
-    tools: str
+    tools: SeatTools
+    resume: ResumeToken
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,18 @@ from dataclasses import dataclass
 
 from ostler.pool.core.reserve import key_cap, processes_wanted, target
 from ostler.pool.core.state import KeyState, LeaseRecord, PoolState, SeatQueue, SlotRecord
-from ostler.pool.core.values import Key, LeaseId, Owner, PoolCensus, RetireReason, SeatId, SeatState, SlotId, SlotState
+from ostler.pool.core.values import (
+    Key,
+    LeaseId,
+    Owner,
+    PoolCensus,
+    RetireReason,
+    SeatId,
+    SeatState,
+    SeatTools,
+    SlotId,
+    SlotState,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +160,7 @@ def _slot_view(state: PoolState, slot: SlotRecord) -> SlotView:
 
 def _queue_view(state: PoolState, key_state: KeyState, queue: SeatQueue) -> SeatQueueView:
     return SeatQueueView(
-        tools=queue.tools,
+        tools=tools_text(queue.tools),
         waiting=queue.claims.count,
         parked=len(queue.parked),
         opening=queue.opening,
@@ -158,6 +169,11 @@ def _queue_view(state: PoolState, key_state: KeyState, queue: SeatQueue) -> Seat
         arrivals_per_minute=queue.arrivals.rate(state.now) * 60.0,
         remembered_burst=queue.arrivals.peak,
     )
+
+
+def tools_text(tools: SeatTools) -> str:
+    """The name of a tool set in a view; empty for seats without tools."""
+    return "" if tools is None else str(tools)
 
 
 def _lease_view(state: PoolState, lease: LeaseRecord) -> LeaseView:

@@ -16,7 +16,7 @@ from ostler.pool.core.recycling import judge_seats, retire
 from ostler.pool.core.reserve import refill_seconds
 from ostler.pool.core.settle import settle_fairly
 from ostler.pool.core.state import KeyState, LeaseRecord, PoolState, SeatQueue, StaleEvent
-from ostler.pool.core.values import KeySpec, RefusalKind, RetireReason, SlotState
+from ostler.pool.core.values import KeySpec, QueueId, RefusalKind, ResumeToken, RetireReason, SlotState
 
 MAX_TOOL_SETS: Final = 64
 """Tool sets remembered per key. Every decision for the key looks at each of them, on the event loop, and a client may
@@ -71,21 +71,21 @@ def claim(event: events.Claim, state: PoolState) -> KeyState | None:
 
 
 def _enqueue(state: PoolState, key_state: KeyState, event: events.Claim) -> Waiting:
+    queue = queue_of(state, key_state, (event.tools, None if event.resume is None else event.claim), event.resume)
     waiting = Waiting(
-        event.claim, event.key, event.tools, event.owner, event.deadline, event.parent, state.now, state.step
+        event.claim, event.key, queue.id, event.owner, event.deadline, event.parent, state.now, state.step
     )
-    queue = queue_of(state, key_state, event.tools)
     waiting.miss = why_missed(state, key_state, queue)
-    if event.learn:
+    if event.learn and event.resume is None:
         queue.arrivals.record(state.now, refill_seconds(key_state))
     state.enqueue(waiting, queue.claims)
     return waiting
 
 
-def queue_of(state: PoolState, key_state: KeyState, tools: str) -> SeatQueue:
-    if tools not in key_state.queues and len(key_state.queues) >= MAX_TOOL_SETS:
+def queue_of(state: PoolState, key_state: KeyState, name: QueueId, resume: ResumeToken = None) -> SeatQueue:
+    if name not in key_state.queues and len(key_state.queues) >= MAX_TOOL_SETS:
         _forget_quietest(state, key_state)
-    return state.get_or_add_queue(key_state, tools)
+    return state.get_or_add_queue(key_state, name, resume)
 
 
 def _forget_quietest(state: PoolState, key_state: KeyState) -> None:
@@ -100,7 +100,7 @@ def _forget_quietest(state: PoolState, key_state: KeyState) -> None:
         queue = min(quiet, key=lambda one: one.arrivals.last)
         for seat in list(queue.parked.values()):
             close_seat(state, seat)
-        del key_state.queues[queue.tools]
+        del key_state.queues[queue.id]
 
 
 def claim_abandoned(event: events.ClaimAbandoned, state: PoolState) -> KeyState | None:
@@ -142,5 +142,5 @@ def answered(event: events.Answered, state: PoolState) -> KeyState | None:
 def warm(event: events.KeepWarm, state: PoolState) -> KeyState | None:
     key_state = state.find_key(event.key)
     key_state.cool = key_state.cool and not event.seats
-    queue_of(state, key_state, event.tools).floor = event.seats
+    queue_of(state, key_state, (event.tools, None)).floor = event.seats
     return key_state

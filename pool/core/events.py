@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ostler.pool.core.settings import Limits
-from ostler.pool.core.values import ClaimId, Key, KeySpec, LeaseId, Owner, SeatId, SlotId
+from ostler.pool.core.values import ClaimId, Key, KeySpec, LeaseId, Owner, ResumeToken, SeatId, SeatTools, SlotId
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +23,19 @@ class KeyRegistered:
 class Claim:
     """A caller wants a seat with these tools.
 
-    `learn` False: the claim predicts no further claims, so nothing is kept warm because of it (a seat that resumes one
-    certain session, a process that belongs to one session).
+    `resume`: given, the claim wants a seat of its own, opened with this value (`OpenSeat.resume`) and granted to no
+    other claim. `learn` False: the claim predicts no further claims, so nothing is kept warm because of it (a process
+    that belongs to one session). A claim with `resume` predicts none either.
     """
 
     claim: ClaimId
     key: Key
-    tools: str
+    tools: SeatTools
     owner: Owner
     deadline: float
     parent: LeaseId | None = None
     learn: bool = True
+    resume: ResumeToken = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ class KeepWarm:
     """Keep at least this many seats parked from now on; 0 removes the floor."""
 
     key: Key
-    tools: str
+    tools: SeatTools
     seats: int
 
 

@@ -31,10 +31,6 @@ class PoolCore:
     def __init__(self, limits: Limits) -> None:
         self.state = PoolState(limits)
 
-    def tools_in_use(self) -> set[str]:
-        """The tool sets that some seat queue still uses: the runner may forget all others."""
-        return {tools for key_state in self.state.keys.values() for tools in key_state.queues}
-
     def handle(self, event: events.CoreEvent, now: float) -> list[Action]:
         """Record one event and return the actions, which the runner must perform in this order."""
         state = self.state

@@ -6,6 +6,7 @@ Rules: read-only. Asking changes no decision, sets no alarm and takes no token, 
 from dataclasses import dataclass
 from enum import Enum
 
+from ostler.pool.core.census import tools_text
 from ostler.pool.core.deferral import is_deferred_now
 from ostler.pool.core.reserve import deficit, is_tight, key_cap, processes_wanted, refill_seconds
 from ostler.pool.core.starts import demand, first_is_on_its_way, processes_up, provider_is_starting, supply
@@ -108,7 +109,7 @@ def _queue_reasons(state: PoolState, key_state: KeyState, queue: SeatQueue) -> S
     elif wanted > most:
         because = TargetReason.MOST
     return SeatQueueReasons(
-        tools=queue.tools,
+        tools=tools_text(queue.tools),
         target=min(wanted, most),
         because=because,
         parked=len(queue.parked),

@@ -18,9 +18,12 @@ from ostler.pool.core.values import (
     KeySpec,
     LeaseId,
     Owner,
+    QueueId,
+    ResumeToken,
     RetireReason,
     SeatId,
     SeatState,
+    SeatTools,
     SlotId,
     SlotState,
 )
@@ -131,9 +134,13 @@ class LeaseRecord:
 
 @dataclass(slots=True, eq=False)
 class SeatQueue:
-    """One key and tool set: its waiting claims, the seats opened ahead, and what was learned of its arrivals."""
+    """The seats of one key that are interchangeable: those of one tool set, or those of one claim that resumes.
 
-    tools: str
+    It has the waiting claims, the seats opened ahead, and what was learned of its arrivals.
+    """
+
+    id: QueueId
+    resume: ResumeToken
     arrivals: Arrivals
     claims: FairQueue = field(default_factory=FairQueue)
     parked: dict[SeatId, SeatRecord] = field(default_factory=dict)
@@ -142,6 +149,10 @@ class SeatQueue:
     failures: int = 0
     open_after: float = 0.0
     short_since: float | None = None
+
+    @property
+    def tools(self) -> SeatTools:
+        return self.id[0]
 
 
 @dataclass(slots=True, eq=False)
@@ -155,7 +166,7 @@ class KeyState:
     spec: KeySpec
     used_at: float
     slots: dict[SlotId, SlotRecord] = field(default_factory=dict)
-    queues: dict[str, SeatQueue] = field(default_factory=dict)
+    queues: dict[QueueId, SeatQueue] = field(default_factory=dict)
     paused: bool = False
     cool: bool = False
     open_seconds: float = 0.25

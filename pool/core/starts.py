@@ -21,7 +21,7 @@ from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.queueing import Waiting
 from ostler.pool.core.reserve import is_tight, key_cap, processes_wanted
 from ostler.pool.core.state import KeyState, PoolState, SlotRecord
-from ostler.pool.core.values import KeySpec, RefusalKind, SeatState, SlotState, Traits
+from ostler.pool.core.values import KeySpec, QueueId, RefusalKind, SeatState, SlotState, Traits
 
 
 class Denial(Enum):
@@ -73,7 +73,7 @@ def take_from_reserve(state: PoolState, key_state: KeyState) -> bool:
         return False
     if len(key_state.slots) >= key_cap(state, key_state):
         return False
-    wanted = {queue.tools for queue in key_state.queues.values() if queue.claims.count > queue.opening}
+    wanted = {queue.id for queue in key_state.queues.values() if queue.claims.count > queue.opening}
     fitting = [
         (_readiness(slot, wanted), slot.id, slot)
         for slot in reserve.slots.values()
@@ -90,9 +90,9 @@ def take_from_reserve(state: PoolState, key_state: KeyState) -> bool:
 USELESS = 4
 
 
-def _readiness(slot: SlotRecord, wanted: set[str]) -> int:
-    """How soon an untouched process has a seat with the wanted tools; smaller is sooner."""
-    states = {seat.state for seat in slot.seats.values() if seat.queue.tools in wanted}
+def _readiness(slot: SlotRecord, wanted: set[QueueId]) -> int:
+    """How soon an untouched process has a seat of the wanted queues; smaller is sooner."""
+    states = {seat.state for seat in slot.seats.values() if seat.queue.id in wanted}
     if SeatState.PARKED in states:
         return 0
     if SeatState.OPENING in states:

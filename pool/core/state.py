@@ -21,6 +21,8 @@ from ostler.pool.core.values import (
     Key,
     KeySpec,
     LeaseId,
+    QueueId,
+    ResumeToken,
     RetireReason,
     SeatId,
     SeatState,
@@ -144,7 +146,7 @@ class PoolState:
             self.capacity_changed = True  # the key's process may now be idle and make room for another
 
     def claim_queue_of(self, waiting: Waiting) -> FairQueue:
-        return self.keys[waiting.key].queues[waiting.tools].claims
+        return self.keys[waiting.key].queues[waiting.queue].claims
 
     def rank(self, key_state: KeyState) -> int:
         """Rank a key for settling: the key whose waiting owner had its last turn longest ago comes first."""
@@ -188,7 +190,7 @@ class PoolState:
             before, seat.key_state, seat.queue = (
                 seat.queue,
                 key_state,
-                self.get_or_add_queue(key_state, seat.queue.tools),
+                self.get_or_add_queue(key_state, seat.queue.id, seat.queue.resume),
             )
             if seat.state is SeatState.OPENING:
                 before.opening -= 1
@@ -198,11 +200,11 @@ class PoolState:
         self.unserved_keys[reserve.key] = reserve
         self.capacity_changed = True
 
-    def get_or_add_queue(self, key_state: KeyState, tools: str) -> SeatQueue:
-        """The seat queue of a tool set, created on first use."""
-        queue = key_state.queues.get(tools)
+    def get_or_add_queue(self, key_state: KeyState, name: QueueId, resume: ResumeToken = None) -> SeatQueue:
+        """The seat queue of this name, created on first use."""
+        queue = key_state.queues.get(name)
         if queue is None:
-            queue = key_state.queues[tools] = SeatQueue(tools, Arrivals(self.limits.reserve))
+            queue = key_state.queues[name] = SeatQueue(name, resume, Arrivals(self.limits.reserve))
         return queue
 
     def enter(self, slot: SlotRecord, state: SlotState) -> None:

@@ -131,7 +131,7 @@ def _tidy(state: PoolState, key_state: KeyState) -> None:
     for queue in list(key_state.queues.values()):
         _close_surplus(state, key_state, queue)
         if _says_nothing(state, key_state, queue):
-            del key_state.queues[queue.tools]
+            del key_state.queues[queue.id]
     if key_state.queues or key_state.slots or key_state.paused:
         key_state.used_at = state.now
     elif state.now - key_state.used_at >= _keep_seconds(state, key_state) and not _stands_for_spares(state, key_state):

@@ -12,9 +12,8 @@ Rules:
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 
 from ostler.pool.agent.session import AgentSession, require_in_place
@@ -35,8 +34,8 @@ from ostler.pool.errors import (
 )
 from ostler.pool.launch.builder import Launch
 from ostler.pool.observer import Observer
-from ostler.pool.order import SeatOrder, SessionMemo
-from ostler.pool.ports import ToolPort, ToolSet, ToolTicket
+from ostler.pool.order import SeatOrder
+from ostler.pool.ports import ToolPort, ToolTicket
 from ostler.pool.provider import CloseVerb
 from ostler.pool.runner.live import Failure, LiveObjects, LiveProcess, LiveSeat, PoolKey
 from ostler.process.errors import Blind, Survivors
@@ -46,25 +45,6 @@ from ostler.process.probe import BlockingProbe
 log = logging.getLogger(__name__)
 
 StartTransport = Callable[[Launch], Awaitable[Transport]]
-
-
-@dataclass(frozen=True, slots=True)
-class SeatRequest:
-    """What a seat's tools id stands for: a tool set, and optionally a session to load.
-
-    `claim` separates two claims that want the same session back: each seat is opened with its own claim's memo, and
-    forgetting the request of one does not remove the other's.
-    """
-
-    tools: ToolSet | None = None
-    resume: SessionMemo | None = None
-    claim: int = 0
-
-    @property
-    def id(self) -> str:
-        """The id that the core sees. Seats of one id are interchangeable."""
-        tools = "" if self.tools is None else self.tools.fingerprint or "empty"
-        return tools if self.resume is None else f"{tools}@{self.resume.session_id}#{self.claim}"
 
 
 class SeatNotOpened(PoolError):
@@ -85,7 +65,6 @@ class ActionRunner:
         live: LiveObjects,
         tell: Callable[[events.CoreEvent], None],
         start: StartTransport,
-        seat_requests: Mapping[str, SeatRequest],
         tool_port: ToolPort | None,
         observer: Observer,
         clock: Callable[[], float],
@@ -94,7 +73,6 @@ class ActionRunner:
         self._live = live
         self._tell = tell
         self._start = start
-        self._seat_requests = seat_requests
         self._tool_port = tool_port
         self._observer = observer
         self._clock = clock
@@ -209,17 +187,16 @@ class ActionRunner:
     async def open_seat(self, seat: LiveSeat) -> None:
         """Open an agent session on a running process."""
         running = self._live.slots.get(seat.slot)
-        request = self._seat_requests.get(seat.tools)
-        if running is None or running.transport is None or request is None:
+        if running is None or running.transport is None:
             self._report_failed_open(seat, running, SeatNotOpened(seat), clean=True)
             return
         with ExitStack() as ways:
             leaked = running.transport.leaked
             try:
-                if request.resume is not None:
-                    await self._wait_for(request.resume.session_id, seat, running.launch.settings.deadlines.close)
-                    ways.enter_context(self._transfers.under_way(request.resume.session_id))
-                await self._load_or_open(running.transport, seat, request, running.key.key.cwd)
+                if seat.resume is not None:
+                    await self._wait_for(seat.resume.session_id, seat, running.launch.settings.deadlines.close)
+                    ways.enter_context(self._transfers.under_way(seat.resume.session_id))
+                await self._load_or_open(running.transport, seat, running.key.key.cwd)
             except BaseException as error:
                 self._report_failed_open(seat, running, error, clean=running.transport.leaked == leaked)
                 if not isinstance(error, PoolError):
@@ -280,13 +257,11 @@ class ActionRunner:
         # The core closes a seat that failed to open, and nothing is left that could answer that close later.
         self._tell(events.SeatClosed(seat.id, clean))
 
-    async def _load_or_open(self, transport: Transport, seat: LiveSeat, request: SeatRequest, cwd: str) -> None:
-        if request.resume is not None:
-            memo, on_answered = request.resume, partial(self._report_open_answered, seat)
+    async def _load_or_open(self, transport: Transport, seat: LiveSeat, cwd: str) -> None:
+        if seat.resume is not None:
+            memo, on_answered = seat.resume, partial(self._report_open_answered, seat)
             try:
-                await self._open_session(
-                    transport, seat, request, cwd, lambda order: transport.load(memo, order, on_answered)
-                )
+                await self._open_session(transport, seat, cwd, lambda order: transport.load(memo, order, on_answered))
             except (LoadRefused, UnknownSession):
                 # The agent cannot load the session: the caller replays its transcript into a fresh one.
                 seat.restored = False
@@ -303,19 +278,18 @@ class ActionRunner:
             else:
                 seat.restored = True
                 return
-        await self._open_session(transport, seat, request, cwd, transport.open)
+        await self._open_session(transport, seat, cwd, transport.open)
 
     async def _open_session(
         self,
         transport: Transport,
         seat: LiveSeat,
-        request: SeatRequest,
         cwd: str,
         load_or_open: Callable[[SeatOrder], Awaitable[AgentSession]],
     ) -> None:
         ticket = None
-        if request.tools is not None and self._tool_port is not None:
-            ticket = self._tool_port.open(request.tools.definitions)
+        if seat.tools is not None and self._tool_port is not None:
+            ticket = self._tool_port.open(seat.tools.definitions)
         try:
             if ticket is not None:
                 ticket.owned_by(transport.identity)

@@ -16,7 +16,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from ostler.metrics.loops import Loops
 from ostler.pool.core import actions, events
@@ -26,8 +26,9 @@ from ostler.pool.core.values import ClaimId, Counted, LeaseId
 from ostler.pool.errors import PoolClosed, PoolError
 from ostler.pool.lease import LeaseState
 from ostler.pool.observer import Observer
-from ostler.pool.ports import PermissionPolicy, ToolPort
-from ostler.pool.runner.actions import ActionRunner, SeatRequest, StartTransport
+from ostler.pool.order import SessionMemo
+from ostler.pool.ports import PermissionPolicy, ToolPort, ToolSet
+from ostler.pool.runner.actions import ActionRunner, StartTransport
 from ostler.pool.runner.launch_cache import LaunchCache
 from ostler.pool.runner.launch_refresh import LaunchRefresh
 from ostler.pool.runner.live import LiveObjects, LiveProcess, LiveSeat, PoolKey, SeatPolicy, pool_key
@@ -81,12 +82,10 @@ class Engine:
         self._loops = loops
         self._ticks = loops.add("the pool's clock")
         self._default_policy = default_policy
-        self._seat_requests: dict[str, SeatRequest] = {}
         self._runner = ActionRunner(
             live=self.live,
             tell=self.tell,
             start=start_transport,
-            seat_requests=self._seat_requests,
             tool_port=tool_port,
             observer=observer,
             clock=clock,
@@ -152,19 +151,11 @@ class Engine:
             except (OSError, RuntimeError) as error:
                 # Out of descriptors or threads, for instance: this measurement is lost, not the following ones.
                 log.warning("cannot measure the memory of %s: %s", running.key, error)
-        self._forget_seat_requests()
         self._forget_failures()
 
     async def _watch_launch_files(self) -> None:
         loop = self._loops.add("the watch of the files that agents are started from")
         await loop.repeat(lambda: self._watch_every, self.launches.check_files)
-
-    def _forget_seat_requests(self) -> None:
-        used = self.core.tools_in_use()
-        for name in [
-            name for name, request in self._seat_requests.items() if request.resume is None and name not in used
-        ]:
-            del self._seat_requests[name]
 
     def _forget_failures(self) -> None:
         """Drop failures of unknown keys: a spare outlives the key it was started for, and may die after that key is
@@ -215,20 +206,10 @@ class Engine:
         except Exception as error:  # noqa: BLE001 (the core has recorded this action and all that follow: perform them)
             self._work_died(type(action).__name__, error)
 
-    def remember(self, request: SeatRequest) -> str:
-        """Remember what a seat is opened with, and return the core's id for it."""
-        self._seat_requests.setdefault(request.id, request)
-        return request.id
-
     def failure(self, key: PoolKey) -> PoolError | None:
         """The last start or open failure of a key."""
         failed = self.live.failures.get(key)
         return None if failed is None else failed.error
-
-    def forget_resume(self, request: SeatRequest) -> None:
-        """Forget a request that resumes a session: it belongs to one claim only."""
-        if request.resume is not None:
-            self._seat_requests.pop(request.id, None)
 
     def release(self, state: LeaseState) -> None:
         """The holder has released its lease. Idempotent."""
@@ -300,7 +281,10 @@ class Engine:
             self.work(self._runner.stop_slot(running, hard=action.hard), f"stop {action.slot}")
 
     def _open_seat(self, action: actions.OpenSeat) -> None:
-        seat = LiveSeat(action.seat, action.slot, action.tools, SeatPolicy(self._default_policy), self._clock())
+        # The core hands back what it was given: by `Claim` and `KeepWarm`.
+        tools, resume = cast("ToolSet | None", action.tools), cast("SessionMemo | None", action.resume)
+        policy = SeatPolicy(self._default_policy)
+        seat = LiveSeat(action.seat, action.slot, tools, resume, policy, self._clock())
         self.live.seats[action.seat] = seat
         self.work(self._runner.open_seat(seat), f"open {action.seat}")
 

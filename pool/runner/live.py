@@ -18,7 +18,8 @@ from ostler.pool.events import PermissionAsked
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch.builder import Launch
 from ostler.pool.lease import LeaseState
-from ostler.pool.ports import PermissionChoice, PermissionPolicy, ToolTicket
+from ostler.pool.order import SessionMemo
+from ostler.pool.ports import PermissionChoice, PermissionPolicy, ToolSet, ToolTicket
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ class LiveSeat:
 
     id: SeatId
     slot: SlotId
-    tools: str
+    tools: ToolSet | None
+    resume: SessionMemo | None
     policy: SeatPolicy
     begun: float
     session: AgentSession | None = None

@@ -16,14 +16,14 @@ from ostler.pool.core import events
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch.configuration import WarmKey
 from ostler.pool.observer import Observer
-from ostler.pool.runner.actions import SeatRequest
+from ostler.pool.ports import ToolSet
 from ostler.pool.runner.engine import Engine
 from ostler.pool.runner.launch_cache import LaunchCache
 from ostler.pool.runner.live import PoolKey
 from ostler.process.probe import PATIENCE, ProbeFailed
 
 log = logging.getLogger(__name__)
-Floor = tuple[PoolKey, SeatRequest]
+Floor = tuple[PoolKey, ToolSet | None]
 Canonical = Callable[[TransportKey, float], Awaitable[TransportKey]]
 
 
@@ -73,23 +73,23 @@ class WarmKeys:
                 self._stays_cold(warm, error)
             return
         self._cold.pop(warm, None)
-        self._found[warm] = floor = key, SeatRequest(warm.tools)
+        self._found[warm] = floor = key, warm.tools
         self._keep(floor, warm.seats, edition, cooled=had_failed)
 
     def _keep(self, floor: Floor, seats: int, edition: int, *, cooled: bool) -> None:
-        key, seat = floor
+        key, tools = floor
         before, said = self._given.get(floor, (0, edition))
         self._given[floor] = seats, edition
         # A key that could not be launched was cooled meanwhile: its floor is set, but it keeps nothing warm. After new
         # settings the floor is always set again: the key may have been cooled and recovered before this check.
         if seats != before or cooled or said != edition:
-            self._engine.tell(events.KeepWarm(key, self._engine.remember(seat), seats))
+            self._engine.tell(events.KeepWarm(key, tools, seats))
 
     def _take_away(self, edition: int) -> None:
-        for key, seat in [floor for floor, (_, said) in self._given.items() if said != edition]:
-            del self._given[key, seat]
+        for key, tools in [floor for floor, (_, said) in self._given.items() if said != edition]:
+            del self._given[key, tools]
             if self._engine.launches.knows(key):
-                self._engine.tell(events.KeepWarm(key, seat.id, 0))
+                self._engine.tell(events.KeepWarm(key, tools, 0))
 
     def _stays_cold(self, warm: WarmKey, error: Exception) -> None:
         floor = self._found.get(warm)

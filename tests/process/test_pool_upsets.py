@@ -33,7 +33,6 @@ from ostler.pool.lease import LeaseState
 from ostler.pool.observer import Counts
 from ostler.pool.ports import ToolTicket
 from ostler.pool.providers import load
-from ostler.pool.runner.actions import SeatRequest
 from ostler.pool.runner.live import LiveSeat, pool_key
 from ostler.process import ProcessSupervisor, Survivors
 from ostler.wire.json import JsonObject
@@ -476,7 +475,7 @@ async def test_f02_what_an_agent_says_of_its_secrets_is_in_no_error_and_no_log(
 
 async def test_wm2_the_tool_sets_of_single_requests_are_forgotten(tmp_path: Path) -> None:
     rule = ReserveRule(rate_half_life=0.05, keep_seconds=0.1)
-    before = living(SeatRequest)
+    before = living(ToolSet)
     limits = Limits(reserve=rule, sweep_every=0.05)
     async with (
         bridge_in(tmp_path) as bridge,
@@ -484,7 +483,7 @@ async def test_wm2_the_tool_sets_of_single_requests_are_forgotten(tmp_path: Path
     ):
         for number in range(20):
             (await harness.pool.lease(harness.key(), tools=a_tool(f"tool{number}"))).release()
-        await harness.settled(lambda: living(SeatRequest) <= before)
+        await harness.settled(lambda: living(ToolSet) <= before)
         async with await harness.pool.lease(harness.key(), tools=a_tool("tool0")) as lease:
             assert await say(lease, "hello") == "echo: hello"
 

@@ -23,8 +23,8 @@ def words(action: actions.Action) -> str:  # noqa: C901  # one case per action
             return f"adopt #{slot} {key}"
         case actions.StopSlot(slot, hard, cause):
             return f"stop #{slot} {'hard' if hard else 'soft'} {cause.value}"
-        case actions.OpenSeat(seat, slot, _, tools):
-            return f"open {seat} on #{slot} {tools}".rstrip()
+        case actions.OpenSeat(seat, slot, _, tools, resume):
+            return f"open {seat} on #{slot} {tools}".rstrip() + (f" for {resume}" if resume else "")
         case actions.CloseSeat(seat, _):
             return f"close {seat}"
         case actions.Grant(claim, lease, _, _, slot, _, warmth, miss, _):

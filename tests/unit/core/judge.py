@@ -6,11 +6,11 @@ from ostler.pool.core.breaker import SOON
 from tests.unit.core.levels import Levels
 from tests.unit.core.mirror import (
     EPSILON,
-    TOOLS,
     MirrorClaim,
     MirrorLease,
     MirrorSeat,
     MirrorSlot,
+    line_of,
     require,
 )
 
@@ -165,15 +165,17 @@ class Judge(Levels):
         require(slot.fingerprint == self.specs[action.key].fingerprint, "nothing new on an old generation", action)
         require(len(slot.seats) < slot.capacity, "seats per process", action, len(slot.seats))
         require(not (slot.single_use and slot.opened), "an unshared process has one seat in its life", action)
-        waiting = sum(map(len, self.queues.get((action.key, action.tools), {}).values()))
+        line = line_of(action.tools, action.resume)
+        waiting = sum(map(len, self.queues.get((action.key, line), {}).values()))
         coming = sum(
-            seat.state == "opening" and seat.tools == action.tools and self.slots[seat.slot].key == action.key
+            seat.state == "opening" and seat.tools == line and self.slots[seat.slot].key == action.key
             for seat in self.seats.values()
         )
         ahead = waiting <= coming
+        require(action.resume is None or not ahead, "what is resumed is opened for a claim that waits", action)
         require(not (ahead and self._is_unheard(slot)), "an open ahead gives way to a first answer", action)
         slot.opened += 1
-        seat = MirrorSeat(action.slot, action.tools, self.now, mute=self.rng.random() < 0.03)
+        seat = MirrorSeat(action.slot, line, self.now, mute=self.rng.random() < 0.03)
         self.seats[action.seat] = slot.seats[action.seat] = seat
         group = self._asked(slot.group)
         require(group <= slot.parallel, "parallel opens per group", action, group)
@@ -210,7 +212,11 @@ class Judge(Levels):
             expected = warmth.SPARE
         seat = self.seats[action.seat]
         require(seat.state == "parked", "a seat is leased once, and only when open", action, seat.state)
-        require(seat.tools == claim.tools and seat.slot == action.slot, "the seat has the claim's tools", action)
+        require(
+            seat.tools == claim.tools and seat.slot == action.slot,
+            "the seat has the claim's tools and resumes what it asked for",
+            action,
+        )
         if seat.parked_step < claim.step:
             expected = warmth.PARKED
         seat.state = "leased"
@@ -317,8 +323,6 @@ class Judge(Levels):
         require(not used and not asked, "only unused keys are forgotten", action)
         for said in [said for said in self.ceilings if said[0] == action.key]:
             del self.ceilings[said]  # with the key: who asks for it again is told again
-        for tools in TOOLS:
-            self.queues.pop((action.key, tools), None)
 
     def _on_Notable(self, action: Any) -> None:
         counted = self.lib.Counted

@@ -22,6 +22,11 @@ def require(holds: object, what: str, *facts: object) -> None:
         raise BrokenInvariantError(f"{what}: {facts}")
 
 
+def line_of(tools: str, resume: object) -> Any:
+    """Who stands in one line: those who want the same tools, and apart from them each who resumes something."""
+    return tools if resume is None else (tools, resume)
+
+
 @dataclass(slots=True, eq=False)
 class MirrorSlot:
     key: Any
@@ -55,7 +60,7 @@ class MirrorSlot:
 @dataclass(slots=True, eq=False)
 class MirrorSeat:
     slot: int
-    tools: str
+    tools: Any
     since: float
     mute: bool
     state: str = "opening"
@@ -76,7 +81,7 @@ class MirrorLease:
 @dataclass(slots=True, eq=False)
 class MirrorClaim:
     key: Any
-    tools: str
+    tools: Any
     owner: str
     deadline: float
     parent: int | None
@@ -97,8 +102,8 @@ class Mirror:
         self.seats: dict[int, MirrorSeat] = {}
         self.leases: dict[int, MirrorLease] = {}
         self.claims: dict[int, MirrorClaim] = {}
-        self.queues: dict[tuple[Any, str], dict[str, dict[int, MirrorClaim]]] = {}
-        self.marks: dict[tuple[Any, str, str], int] = {}
+        self.queues: dict[tuple[Any, Any], dict[str, dict[int, MirrorClaim]]] = {}
+        self.marks: dict[tuple[Any, Any, str], int] = {}
         self.paused: set[Any] = set()
         self.fails: dict[Any, tuple[int, float]] = {}
         self.shorts: dict[Any, tuple[int, float]] = {}
@@ -167,6 +172,8 @@ class Mirror:
         del owners[claim.owner][number]
         if not owners[claim.owner]:
             del owners[claim.owner]
+        if not owners:
+            del self.queues[claim.key, claim.tools]
 
     def _end_lease(self, number: int) -> None:
         lease = self.leases.pop(number)

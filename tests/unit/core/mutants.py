@@ -203,6 +203,13 @@ MUTANTS = (
         "seat.parked_step <= waiting.step + 1",
     ),
     Mutant("made_seat_keeps_its_place", "process_events", "    state.mark_open_answered(seat)\n", ""),
+    Mutant("resume_token_lost", "opens", "queue.tools, queue.resume))", "queue.tools, None))"),
+    Mutant(
+        "resumed_seat_for_anybody",
+        "client_events",
+        "(event.tools, None if event.resume is None else event.claim)",
+        "(event.tools, None)",
+    ),
     Mutant("opens_in_parallel", "opens", "open_group(slot), 0) >= limit", "open_group(slot), 0) > limit"),
     Mutant(
         "waiters_not_opened_for",

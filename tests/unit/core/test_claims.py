@@ -2,7 +2,7 @@
 
 import pytest
 
-from ostler.pool.core import events
+from ostler.pool.core import ReserveRule, events
 from tests.unit.core.driver import Pool
 
 
@@ -212,3 +212,28 @@ def test_e14_shutdown_refuses_all_stops_all_and_is_idempotent() -> None:
 def test_something_that_is_no_event_is_a_defect() -> None:
     with pytest.raises(TypeError, match="not an event"):
         Pool().core.handle("hello", 0.0)  # type: ignore[arg-type] - tests name leases by number
+
+
+def test_a_claim_that_resumes_gets_a_seat_of_its_own_and_its_token_with_the_open() -> None:
+    pool = Pool()
+    pool.register()
+    pool.warm(tools="t")
+    pool.started(1)
+    pool.opened(2)
+    assert pool.claim(tools="t", resume="session a") == ["open 3 on #1 t for session a"]
+    assert pool.claim(tools="t")[0] == "grant c2 lease 4 on #1 parked none"
+    assert pool.opened(3) == ["grant c1 lease 5 on #1 warm first_use"]
+
+
+def test_claims_that_resume_the_same_get_a_seat_each_and_teach_nothing() -> None:
+    pool = Pool(reserve=ReserveRule(most=4))
+    pool.register()
+    pool.claim(resume="session a")
+    pool.claim(resume="session a", owner="bob")
+    assert pool.started(1) == ["open 2 on #1 for session a", "open 3 on #1 for session a"]
+    assert pool.opened(3) == ["grant c2 lease 4 on #1 cold starting"]
+    assert pool.opened(2) == ["grant c1 lease 5 on #1 cold no_process"]
+    for lease in (4, 5):
+        pool.release(lease)
+    pool.tick(5.0)
+    assert pool.core.snapshot().keys[0].lines == ()

@@ -147,6 +147,6 @@ def test_tool_sets_that_came_and_went_are_forgotten_by_the_next_one_and_those_th
         pool.do(events.ClaimAbandoned(f"c{pool.claims}"), after=1.0)
     lines = pool.core.state.keys["k"].queues
     assert len(lines) == MAX_TOOL_SETS
-    assert "ordered" in lines
-    assert f"tools {2 * MAX_TOOL_SETS - 1}" in lines
-    assert "tools 0" not in lines
+    assert ("ordered", None) in lines
+    assert (f"tools {2 * MAX_TOOL_SETS - 1}", None) in lines
+    assert ("tools 0", None) not in lines

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from tests.unit.core.judge import Judge
-from tests.unit.core.mirror import OWNERS, TOOLS, MirrorClaim, require
+from tests.unit.core.mirror import OWNERS, TOOLS, BrokenInvariantError, MirrorClaim, line_of, require
 from tests.unit.core.worlds import make_limits, make_spec
 
 
@@ -45,7 +45,10 @@ class Walk(Judge):
     def _send(self, event: Any) -> list[Any]:
         self.step += 1
         self.event = event
-        actions: list[Any] = self.core.handle(event, self.now)
+        try:
+            actions: list[Any] = self.core.handle(event, self.now)
+        except Exception as error:
+            raise BrokenInvariantError(f"no event is too much for the core: {event}") from error
         if type(event) is self.events.Tick:
             self.wake = float("inf")
             for number, seat in list(self.seats.items()):
@@ -82,18 +85,20 @@ class Walk(Judge):
         if not self.core.knows(key):
             self._register(key, self.specs[key])
         self.asked += 1
-        tools = rng.choice(TOOLS)
+        tools: Any = rng.choice(TOOLS)
+        resume = f"session {self.asked}" if rng.random() < 0.08 else None
         parent = self._pick(tuple(self.leases)) if rng.random() < 0.08 else None
         owner = rng.choice(OWNERS)
         self.cooled.discard(key)
-        claim = MirrorClaim(key, tools, owner, self.now + rng.random() * 25.0, parent, self.step + 1, self.now)
+        line = line_of(tools, resume)
+        claim = MirrorClaim(key, line, owner, self.now + rng.random() * 25.0, parent, self.step + 1, self.now)
         self.claims[self.asked] = claim
-        waiting = self.queues.setdefault((key, tools), {})
+        waiting = self.queues.setdefault((key, line), {})
         if owner not in waiting:
             waiting[owner] = {}
-            self.marks[key, tools, owner] = self._next_mark()
+            self.marks[key, line, owner] = self._next_mark()
         waiting[owner][self.asked] = claim
-        self._send(self.events.Claim(self.asked, key, tools, owner, claim.deadline, parent))
+        self._send(self.events.Claim(self.asked, key, tools, owner, claim.deadline, parent, resume=resume))
         bound = max(self.limits.max_queue, self.queued)
         require(len(self.claims) <= bound, "the queue is bounded", len(self.claims))
 
