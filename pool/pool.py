@@ -17,37 +17,38 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 from ostler.metrics.loops import Loops
 from ostler.pool.core import events
 from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.reasons import reasons
 from ostler.pool.core.values import LeaseId, SettingsError, SlotId
-from ostler.pool.errors import AgentStartFailed, NoToolPort
-from ostler.pool.keys import TransportKey
+from ostler.pool.errors import AgentStartFailed, NoToolPort, PoolError
+from ostler.pool.keys import PoolKey, TransportKey
 from ostler.pool.launch.configuration import PoolSettings, Share
 from ostler.pool.launch.directories import Directories
-from ostler.pool.lease import Lease, LeaseState, Waited
+from ostler.pool.launch.edition import SettingsEdition
+from ostler.pool.lease import Lease, Waited
 from ostler.pool.observer import Counts, Guarded, Observer
 from ostler.pool.order import SessionMemo
 from ostler.pool.owner_loop import OwnerLoop
 from ostler.pool.permission import deny
 from ostler.pool.ports import PermissionPolicy, ToolOffer, ToolPort, Tools, ToolSet
 from ostler.pool.provider import Provider
-from ostler.pool.runner.actions import StartTransport
 from ostler.pool.runner.decisions import GRANTED, PER_KEY, ClaimDecision, RecentClaims
-from ostler.pool.runner.deferred_orders import DeferredOrder, DeferredOrders
 from ostler.pool.runner.engine import Engine
-from ostler.pool.runner.launch_cache import LaunchCache, placed
-from ostler.pool.runner.live import LiveProcess, LiveSeat, PoolKey, UnderWay
+from ostler.pool.runner.live_process import StartTransport
+from ostler.pool.runner.live_seat import LiveSeat
 from ostler.pool.runner.refusals import refusal_error
 from ostler.pool.runner.warm_keys import WarmKeys
-from ostler.pool.snapshot import PoolSnapshot, snapshot
+from ostler.pool.snapshot import PoolSnapshot, UnderWay, snapshot, under_way
 from ostler.pool.why import ClaimView, Why
 from ostler.process.probe import PATIENCE
 
 log = logging.getLogger(__name__)
+
+KeyOrder: TypeAlias = Callable[[PoolKey], events.CoreEvent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,8 @@ class TransportPool:
         self._settings = settings
         self._loops = Loops() if loops is None else loops
         self._observer = Guarded(Counts() if observer is None else observer)
-        self._launch_cache = LaunchCache(settings, providers, environ)
-        self._directories = Directories(self._launch_cache.resolve_directory, clock)
+        edition = SettingsEdition(settings, providers, environ)
+        self._directories = Directories(edition.resolve_directory, clock)
         self._clock = clock
         self._tool_port = tool_port
         self._claim_ids = itertools.count(1)
@@ -96,8 +97,7 @@ class TransportPool:
         self.owner_loop = OwnerLoop()
         self._closing: asyncio.Task[None] | None = None
         self._engine = Engine(
-            settings.limits,
-            launch_cache=self._launch_cache,
+            edition,
             start_transport=start_transport,
             tool_port=tool_port,
             default_policy=policy,
@@ -106,15 +106,16 @@ class TransportPool:
             chance=chance,
             loops=self._loops,
         )
-        self._deferred_orders = DeferredOrders(self._engine, self._learn, self._observer)
-        self._warm_keys = WarmKeys(self._engine, self._launch_cache, self._canonical, self._observer)
+        self._deferred: dict[TransportKey, list[KeyOrder]] = {}
+        """Orders for keys that a thread checks at the moment."""
+        self._warm_keys = WarmKeys(self._engine, self._canonical, self._observer)
 
     # --- life ---
 
     async def start(self) -> None:
         """Bind the pool to the running loop and begin to warm the configured keys. Returns at once."""
         self.owner_loop.bind(asyncio.get_running_loop())
-        self._engine.start(self.owner_loop.loop, watch_every=self._settings.watch_every)
+        self._engine.start(self.owner_loop.loop)
         self._engine.work(self._warm_configured(), "warm what is configured")
         self._engine.work(self._retry_warm_keys(), "watch of floors")
 
@@ -240,59 +241,56 @@ class TransportPool:
             self._observer.refused(key.key, answer.kind.value)
             refused = ClaimDecision(self._clock(), answer.kind.value, queue=answer.waited, text=answer.text)
             self._decisions.record(key, refused)
-            raise refusal_error(answer, key, self._engine.failure(key))
+            failure = self._engine.failures.get(key)
+            raise refusal_error(answer, key, None if failure is None else failure.error)
         return answer
 
     def _hand_over(
         self, grant: Grant, request: LeaseRequest, key: PoolKey, asked: float, warmth: str | None
     ) -> Lease | None:
         """Turn a grant into a lease. None if the process died after the grant; then only time was lost."""
-        live = self._engine.live
-        state, seat = live.leases.get(grant.lease), live.seats.get(grant.seat)
-        transport = live.transport(grant.slot)
-        if state is None or seat is None or seat.session is None or transport is None:
+        seat = self._engine.granted(grant)
+        if seat is None or seat.session is None or seat.process.transport is None:
             self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
             return None
-        state.owner = request.owner
         if request.policy is not None:
             seat.policy.answer = request.policy
         if request.offer is not None and seat.ticket is not None:
             seat.ticket.publish(request.offer.definitions, request.offer.dispatcher, request.tool_context)
         named = warmth or grant.warmth.value
-        waited = waited_for(asked, self._clock(), live.slots[grant.slot], seat)
+        waited = waited_for(asked, self._clock(), seat)
         self._observer.claimed(key.key, named, grant.miss.value, waited.total)
         split = (waited.queue, waited.spawn, waited.session_new)
         self._decisions.record(key, ClaimDecision(self._clock(), GRANTED, named, grant.miss.value, *split))
         return Lease(
-            state,
+            grant,
+            seat,
             session=seat.session,
-            transport=transport,
-            ticket=seat.ticket,
+            transport=seat.process.transport,
             pooled=not key.private,
             warmth=named,
-            miss=grant.miss.value,
             waited=waited,
-            restored=seat.restored,
             owner_loop=self.owner_loop,
             release=self._release,
             dropped=self._dropped,
         )
 
-    def _release(self, state: LeaseState) -> None:
-        self.owner_loop.tell(self._engine.release, state)
+    def _release(self, seat: LiveSeat) -> None:
+        self.owner_loop.tell(self._engine.release, seat)
 
-    def _dropped(self, state: LeaseState) -> None:
+    def _dropped(self, seat: LiveSeat) -> None:
         """Called by the garbage collector, on any thread and in the middle of any code: only post the work."""
-        self.owner_loop.post(self._take_back, state)
+        self.owner_loop.post(self._take_back, seat)
 
-    def _take_back(self, state: LeaseState) -> None:
-        log.warning("a lease of %s was dropped without a release; releasing it", state.key)
-        self._observer.noted(state.key.provider, "dropped_lease", "")
-        self._engine.release(state)
+    def _take_back(self, seat: LiveSeat) -> None:
+        key = seat.process.key.key
+        log.warning("a lease of %s was dropped without a release; releasing it", key)
+        self._observer.noted(key.provider, "dropped_lease", "")
+        self._engine.release(seat)
 
     async def _canonical(self, key: TransportKey, patience: float) -> TransportKey:
         """The key under its canonical name and directory. Raises `UnknownProvider`, `BadDirectory`."""
-        named = self._launch_cache.named(key)
+        named = self._engine.launches.edition.named(key)
         cwd = self._directories.recall(key.cwd)
         return placed(named, await self._directories.find(key.cwd, patience) if cwd is None else cwd)
 
@@ -367,13 +365,12 @@ class TransportPool:
         leases; with `enabled` off, the shared processes end as their sessions move. Raises `SettingsError` for limits
         under which a known key could not start, and then nothing has changed.
         """
-        self._engine.reload(settings.limits, watch_every=settings.watch_every)
+        self._engine.reload(settings, environ)
         switched_off = self._settings.enabled and not settings.enabled
         # A process that served several owners must not pass for one owner's, nor the reverse.
         switched_off = switched_off or self._settings.share is not settings.share
         self._settings = settings
-        self._launch_cache.replace(settings, environ)
-        self._directories = Directories(self._launch_cache.resolve_directory, self._clock)
+        self._directories = Directories(self._engine.launches.edition.resolve_directory, self._clock)
         if switched_off:
             self._engine.cool_shared()
         # In parallel: a key whose disk is slow must not keep another key cold.
@@ -387,7 +384,7 @@ class TransportPool:
 
     def under_way(self) -> list[UnderWay]:
         """The starts and opens that have not ended yet, and for how long they have lasted."""
-        return self._engine.live.under_way(self._clock())
+        return under_way(self._engine, self._clock())
 
     def why(self, key: TransportKey) -> Why:
         """Why the key is as warm as it is, and how its last claims were answered. Read-only."""
@@ -410,26 +407,67 @@ class TransportPool:
         """Why no process of this key can be started now (not installed, a bad setting), as a sentence; empty if no
         obstacle is known. Starts nothing; files are read on a thread.
         """
-        return await self.owner_loop.run(self._engine.launches.trouble(PoolKey(self._launch_cache.named(key))))
+        launches = self._engine.launches
+        return await self.owner_loop.run(launches.trouble(PoolKey(launches.edition.named(key))))
 
     # --- helpers ---
 
-    def _order(self, key: TransportKey, order: DeferredOrder) -> None:
+    def _order(self, key: TransportKey, order: KeyOrder) -> None:
+        """Perform an order now if the core knows the key, else after a thread has checked it. Orders for one key are
+        performed in the order given, including those given while it was being checked.
+        """
         self._engine.require_open()
-        self._deferred_orders.run(self._seen(key), order)
+        key = self._seen(key)
+        if key in self._deferred:
+            self._deferred[key].append(order)
+        elif self._engine.launches.knows(PoolKey(key)):
+            self._carry_out(key, order)
+        else:
+            # Start the work before adding to `_deferred`; it begins in a later step. If starting fails, no order must
+            # be left waiting.
+            self._engine.work(self._carry_out_deferred(key), f"orders for {key}")
+            self._deferred[key] = [order]
+
+    async def _carry_out_deferred(self, key: TransportKey) -> None:
+        try:
+            known = await self._learn(key)
+            self._engine.require_open()
+        except (PoolError, ValueError) as error:
+            log.warning("what was ordered for %s is not done: %s", key, error)
+            self._observer.noted(key.provider, "order_failed", type(error).__name__)
+            return
+        finally:
+            orders = self._deferred.pop(key)
+        for order in orders:
+            self._carry_out(known, order)
+
+    def _carry_out(self, key: TransportKey, order: KeyOrder) -> None:
+        """Apply an order to the processes of all owners of the key, except one about what is kept warm."""
+        event = order(PoolKey(key))
+        self._engine.order(event)
+        if not isinstance(event, events.KeepWarm):
+            for known in self._engine.launches.known_as(key):
+                if known.owner is not None:
+                    self._engine.order(order(known))
 
     def _seen(self, key: TransportKey) -> TransportKey:
         """The key as the pool knows it, as far as that is known without reading the disk."""
-        key = self._launch_cache.named(key)
+        key = self._engine.launches.edition.named(key)
         if self._engine.launches.known_as(key):
             return key
         cwd = self._directories.recall(key.cwd)
         return key if cwd is None else placed(key, cwd)
 
 
-def waited_for(asked: float, granted: float, running: LiveProcess, seat: LiveSeat) -> Waited:
+def placed(key: TransportKey, cwd: str) -> TransportKey:
+    """The key with this directory."""
+    return key if cwd == key.cwd else TransportKey(key.provider, key.model, cwd)
+
+
+def waited_for(asked: float, granted: float, seat: LiveSeat) -> Waited:
     """Split a claim's wait into its own share of the process start and of the session open, and the rest."""
-    process_up = asked if running.ready_at is None else max(asked, min(running.ready_at, granted))
+    ready_at = seat.process.ready_at
+    process_up = asked if ready_at is None else max(asked, min(ready_at, granted))
     opening = max(process_up, seat.begun)
     session_up = opening if seat.ready_at is None else max(opening, min(seat.ready_at, granted))
     spawn, session_new = process_up - asked, session_up - opening

@@ -26,7 +26,7 @@ from ostler.pool.core.values import Counted, RetireReason
 from ostler.pool.errors import Phase
 from ostler.pool.keys import TransportKey
 from ostler.pool.observer import Counts
-from ostler.pool.runner.live import UnderWay, WorkKind
+from ostler.pool.snapshot import UnderWay, WorkKind
 
 STARTED, OPENED, LOST = "started", "opened", "lost"
 SEVERAL = 3

@@ -18,7 +18,7 @@ from ostler.pool.errors import (
     PoolPaused,
     PoolSaturated,
 )
-from ostler.pool.runner.live import PoolKey
+from ostler.pool.keys import PoolKey
 
 
 class ForgottenKey(AssertionError):

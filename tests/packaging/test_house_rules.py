@@ -510,7 +510,7 @@ def test_w14b_a_launch_is_built_at_one_place() -> None:
         if isinstance(node, ast.Call) and name_of(node.func) == "launch"
     }
     # The doctor builds one to look at it, and starts none by it.
-    assert callers == {"pool/runner/launch_cache.py", "gateway/ops/doctor/visit.py"}
+    assert callers == {"pool/launch/edition.py", "gateway/ops/doctor/visit.py"}
 
 
 def test_every_decision_has_a_number_of_its_own_and_says_it() -> None:

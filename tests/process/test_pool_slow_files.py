@@ -21,14 +21,13 @@ from ostler.pool.agent.transport import Transport
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.core.sizing import ReserveRule
 from ostler.pool.errors import AgentStartFailed, BadDirectory, Phase
-from ostler.pool.keys import TransportKey
+from ostler.pool.keys import PoolKey, TransportKey
 from ostler.pool.launch.builder import Launch
+from ostler.pool.launch.edition import SettingsEdition
 from ostler.pool.observer import Counts
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
-from ostler.pool.runner.launch_cache import LaunchCache
-from ostler.pool.runner.launch_refresh import LaunchRefresh
-from ostler.pool.runner.live import PoolKey
+from ostler.pool.runner.launches import Launches
 from ostler.process.probe import LOOKS
 from ostler.process.supervisor import ProcessSupervisor
 from tests.support.pools import PoolHarness, demo_settings, open_pool_harness, say, transport_of
@@ -222,20 +221,20 @@ async def test_a_floor_on_a_disk_that_does_not_answer_stays_as_it_is(tmp_path: P
 
 async def test_w27a_reloads_over_a_dead_disk_leave_looks_for_the_living(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    launch_cache, core = LaunchCache(PoolSettings(), two_providers(), environ), PoolCore(Limits())
-    launches = LaunchRefresh(launch_cache, core, lambda event: core.handle(event, 0.0) and None)
+    edition, core = SettingsEdition(PoolSettings(), two_providers(), environ), PoolCore(Limits())
+    launches = Launches(edition, core, lambda event: core.handle(event, 0.0) and None)
     dead = PoolKey(TransportKey("demo", "demo", str(tmp_path)))
     with stuck(tmp_path):
         for number in range(LOOKS + 1):
             changed = ProviderSettings(args=(f"--call-timeout={number + 1}",))
-            launch_cache.replace(PoolSettings(providers={"demo": changed}), environ)
+            launches.edition = edition.next(PoolSettings(providers={"demo": changed}), environ)
             with pytest.raises(AgentStartFailed, match="could not be read"):
                 await launches.prepare(dead, 0.01)
         await launches.prepare(PoolKey(TransportKey("well", "demo", str(tmp_path))), 10.0)
         # Settings that name another disk are looked at, however many looks at the old one are lost.
         other = tmp_path / "other"
         other.mkdir()
-        launch_cache.replace(PoolSettings(providers={"demo": ProviderSettings(home=str(other))}), environ)
+        launches.edition = edition.next(PoolSettings(providers={"demo": ProviderSettings(home=str(other))}), environ)
         await launches.prepare(dead, 10.0)
     await launches.prepare(dead, 10.0)
 

@@ -28,12 +28,12 @@ from ostler.pool.agent.per_home import PerHome
 from ostler.pool.agent.transport import Transport
 from ostler.pool.core import ReserveRule
 from ostler.pool.errors import AgentStartFailed, BadDirectory, BreakerOpen, Phase, PoolClosed, PoolError, SharedProcess
+from ostler.pool.keys import pool_key
 from ostler.pool.launch.finder import PathFinder
-from ostler.pool.lease import LeaseState
 from ostler.pool.observer import Counts
 from ostler.pool.ports import ToolTicket
 from ostler.pool.providers import load
-from ostler.pool.runner.live import LiveSeat, pool_key
+from ostler.pool.runner.live_seat import LiveSeat
 from ostler.process import ProcessSupervisor, Survivors
 from ostler.wire.json import JsonObject
 from tests.support.pools import alive, demo_settings, open_pool_harness, say, transport_of
@@ -246,9 +246,10 @@ async def test_w34a_a_ticket_that_fails_at_the_end_keeps_no_place(
 
 
 async def test_wm5_a_claim_cancelled_after_its_grant_leaves_nothing(tmp_path: Path) -> None:
-    async with open_pool_harness(tmp_path) as harness:
+    before = living(LiveSeat)
+    # Nothing is opened ahead: every seat is a claim's.
+    async with open_pool_harness(tmp_path, limits=Limits(reserve=ReserveRule(keep_seconds=1e-6))) as harness:
         await harness.transport()
-        before = living(LeaseState)
         claim = asyncio.create_task(harness.pool.lease(harness.key()))
         while not harness.pool.snapshot().core.leases:  # noqa: ASYNC110 (the very turn of the loop is the point)
             await asyncio.sleep(0)
@@ -257,7 +258,7 @@ async def test_wm5_a_claim_cancelled_after_its_grant_leaves_nothing(tmp_path: Pa
         await asyncio.wait([claim])
         assert claim.cancelled()
         assert harness.pool.snapshot().core.leases == ()
-        assert living(LeaseState) == before
+        await harness.settled(lambda: living(LiveSeat) == before)
 
 
 async def test_w16_a_key_that_the_limits_refuse_is_refused_the_same_way_twice(tmp_path: Path) -> None:

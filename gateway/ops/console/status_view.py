@@ -18,8 +18,7 @@ from ostler.gateway.ops.console.turns import RecentTurns
 from ostler.gateway.ops.readiness import Readiness
 from ostler.gateway.turns.sessions import Sessions
 from ostler.pool.core.census import KeyView, SlotView
-from ostler.pool.keys import TransportKey
-from ostler.pool.runner.live import PoolKey, pool_key
+from ostler.pool.keys import PoolKey, TransportKey, pool_key
 from ostler.pool.snapshot import FailureView, ProcessView, plain_value
 from ostler.wire.json import JsonObject
 from ostler.wire.redaction import excerpt
