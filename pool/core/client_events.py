@@ -32,7 +32,7 @@ def key_registered(event: events.KeyRegistered, state: PoolState) -> KeyState | 
     state.recount_spares = True
     key_state = state.keys.get(event.key)
     if key_state is None:
-        key_state = state.keys[event.key] = KeyState(event.key, event.spec, state.now)
+        key_state = state.add_key(event.key, event.spec)
     elif key_state.spec != event.spec:
         _respec(state, key_state, event.spec)
     return key_state
@@ -78,7 +78,7 @@ def _enqueue(state: PoolState, key_state: KeyState, event: events.Claim) -> Wait
     waiting.miss = why_missed(state, key_state, queue)
     if event.learn and event.resume is None:
         queue.arrivals.record(state.now, refill_seconds(key_state))
-    state.enqueue(waiting, queue.claims)
+    state.enqueue(waiting, queue)
     return waiting
 
 
@@ -100,14 +100,14 @@ def _forget_quietest(state: PoolState, key_state: KeyState) -> None:
         queue = min(quiet, key=lambda one: one.arrivals.last)
         for seat in list(queue.parked.values()):
             close_seat(state, seat)
-        del key_state.queues[queue.id]
+        state.remove_queue(key_state, queue)
 
 
 def claim_abandoned(event: events.ClaimAbandoned, state: PoolState) -> KeyState | None:
     """Give back what the caller no longer wants: dequeue its claim, or release a grant that it never took."""
     waiting = state.claims.get(event.claim)
     if waiting is not None:
-        state.dequeue(waiting, state.claim_queue_of(waiting))
+        state.dequeue(waiting)
         return state.keys[waiting.key]
     return _release(state, state.find_lease(state.granted.get(event.claim)))
 

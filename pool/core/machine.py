@@ -8,7 +8,7 @@ Rules:
   seat.
 - An event that frees capacity for others (a process place, an open, memory) also settles the unserved keys, in the
   order of their owners' turns.
-- Time only moves forward here, even if the caller's clock goes back. No locks: nothing here can be interrupted.
+- No locks: nothing here can be interrupted.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,9 +34,7 @@ class PoolCore:
     def handle(self, event: events.CoreEvent, now: float) -> list[Action]:
         """Record one event and return the actions, which the runner must perform in this order."""
         state = self.state
-        state.now = max(state.now, now)
-        state.step += 1
-        state.out = []
+        state.begin(now)
         try:
             touched = _record(event, state)
         except StaleEvent:

@@ -9,7 +9,7 @@ Rules:
 
 from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.census import census
-from ostler.pool.core.queueing import FairQueue, Waiting
+from ostler.pool.core.queueing import Waiting
 from ostler.pool.core.state import KeyState, PoolState, SeatQueue, SeatRecord, SlotRecord
 from ostler.pool.core.values import MissReason, RefusalKind, SlotState, Warmth
 
@@ -19,14 +19,10 @@ def serve(state: PoolState, key_state: KeyState) -> None:
     for queue in key_state.queues.values():
         while queue.parked and (waiting := queue.claims.head()) is not None:
             seat = min(queue.parked.values(), key=lambda seat: seat.slot.retire is not None)
-            grant(state, waiting, queue.claims, seat)
+            grant(state, waiting, seat)
 
 
-def grant(state: PoolState, waiting: Waiting, claims: FairQueue, seat: SeatRecord) -> None:
-    state.dequeue(waiting, claims)
-    claims.served(waiting.owner)
-    if waiting.owner in state.turns.last:
-        state.turns.took(waiting.owner)
+def grant(state: PoolState, waiting: Waiting, seat: SeatRecord) -> None:
     lease = state.lease(waiting, seat)
     warmth = _warmth(waiting, seat.slot, seat)
     miss = MissReason.NONE if warmth is Warmth.PARKED else waiting.miss
@@ -56,7 +52,7 @@ def refuse(
     retry_after: float | None = None,
 ) -> None:
     """End a waiting claim with an error that names its cause."""
-    state.dequeue(waiting, state.claim_queue_of(waiting))
+    state.dequeue(waiting)
     if retry_after is None and kind is RefusalKind.SATURATED:
         retry_after = patience(state)
     if not text and (breaker := state.breakers.get(state.keys[waiting.key].spec.group)) is not None:

@@ -143,7 +143,7 @@ def start_missing(state: PoolState, key_state: KeyState) -> None:
         start(state, key_state.spec, key_state, key_state)
         missing -= 1
     if missing > 0:
-        state.unserved_keys[key_state.key] = key_state
+        state.mark_unserved(key_state)
 
 
 def processes_up(key_state: KeyState) -> int:
@@ -158,9 +158,7 @@ def processes_up(key_state: KeyState) -> int:
 def start(state: PoolState, spec: KeySpec, key_state: KeyState, owner: KeyState | None) -> SlotRecord:
     """Reserve the slot and order its start. Without an owner the process is a spare."""
     if owner is not None:
-        for queue in key_state.queues.values():
-            if (head := queue.claims.head()) is not None:
-                state.turns.took(head.owner)
+        state.take_turns(key_state)
     slot = state.add_slot(key_state.key, spec, owner, _expected(key_state))
     state.tokens -= 1.0
     state.alarm(state.now + state.limits.start_timeout)
@@ -251,7 +249,7 @@ def _expected(key_state: KeyState) -> int:
 
 def _starve(state: PoolState, key_state: KeyState, denied: Denial, short: int) -> None:
     """Claims stay short of seats: make room where a cap is the reason, refuse at once where waiting cannot help."""
-    state.unserved_keys[key_state.key] = key_state
+    state.mark_unserved(key_state)
     if denied in CAPS:
         made = make_room(state, key_state, short, elsewhere=denied is not Denial.KEY_CAP)
         if denied is Denial.MEMORY and not made and not key_state.slots:

@@ -131,7 +131,7 @@ def _tidy(state: PoolState, key_state: KeyState) -> None:
     for queue in list(key_state.queues.values()):
         _close_surplus(state, key_state, queue)
         if _says_nothing(state, key_state, queue):
-            del key_state.queues[queue.id]
+            state.remove_queue(key_state, queue)
     if key_state.queues or key_state.slots or key_state.paused:
         key_state.used_at = state.now
     elif state.now - key_state.used_at >= _keep_seconds(state, key_state) and not _stands_for_spares(state, key_state):
@@ -165,8 +165,7 @@ def _last_claim(key_state: KeyState) -> float:
 
 
 def _forget(state: PoolState, key_state: KeyState) -> None:
-    del state.keys[key_state.key]
-    state.unserved_keys.pop(key_state.key, None)
+    state.remove_key(key_state)
     state.emit(ForgetKey(key_state.key))
 
 
@@ -212,4 +211,4 @@ def _drop_breakers(state: PoolState) -> None:
             group for group, one in state.breakers.items() if group not in used or one.is_over(state.now, state.limits)
         ]
         for group in over:
-            del state.breakers[group]
+            state.remove_breaker(group)

@@ -232,7 +232,7 @@ MUTANTS = (
     Mutant(
         "raised_limits_feed_nobody",
         "operator_events",
-        "    settle_all(state)\n    return None\n\n\ndef recycle",
+        "    state.mark_all_unserved()\n    return None\n\n\ndef recycle",
         "    return None\n\n\ndef recycle",
     ),
     Mutant("over_the_cap_for_ever", "sweep", "    shrink(state)\n", ""),
