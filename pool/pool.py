@@ -30,7 +30,7 @@ from ostler.pool.launch.configuration import PoolSettings, Share
 from ostler.pool.launch.directories import Directories
 from ostler.pool.launch.edition import SettingsEdition
 from ostler.pool.lease import Lease, Waited
-from ostler.pool.observer import Counts, Guarded, Observer
+from ostler.pool.observer import Guarded, NoPoolObserver, Observer
 from ostler.pool.order import SessionMemo
 from ostler.pool.owner_loop import OwnerLoop
 from ostler.pool.permission import deny
@@ -87,7 +87,7 @@ class TransportPool:
     ) -> None:
         self._settings = settings
         self._loops = Loops() if loops is None else loops
-        self._observer = Guarded(Counts() if observer is None else observer)
+        self._observer = Guarded(NoPoolObserver() if observer is None else observer)
         edition = SettingsEdition(settings, providers, environ)
         self._directories = Directories(edition.resolve_directory, clock)
         self._clock = clock

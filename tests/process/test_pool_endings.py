@@ -21,9 +21,9 @@ from ostler.pool import Limits, ToolSet
 from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import AgentStartFailed, Phase
 from ostler.pool.launch.settings import Deadlines
-from ostler.pool.observer import Counts
 from ostler.pool.provider import NEVER, CloseVerb, Sharing
 from ostler.process import Ending, Exit
+from tests.support.counts import Counts
 from tests.support.pools import PoolHarness, demo_settings, open_pool_harness, say
 
 TOOLS = ToolSet(({"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}},))

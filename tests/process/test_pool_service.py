@@ -16,8 +16,8 @@ from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Lease, Limits, ToolSet
 from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import NestedClaimRefused, PoolSaturated
-from ostler.pool.observer import Counts
 from ostler.pool.provider import Sharing
+from tests.support.counts import Counts
 from tests.support.pools import PoolHarness, alive, open_pool_harness, say
 from tests.support.waiting import eventually
 

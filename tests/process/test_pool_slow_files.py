@@ -24,12 +24,12 @@ from ostler.pool.errors import AgentStartFailed, BadDirectory, Phase
 from ostler.pool.keys import PoolKey, TransportKey
 from ostler.pool.launch.builder import Launch
 from ostler.pool.launch.edition import SettingsEdition
-from ostler.pool.observer import Counts
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
 from ostler.pool.runner.launches import Launches
 from ostler.process.probe import LOOKS
 from ostler.process.supervisor import ProcessSupervisor
+from tests.support.counts import Counts
 from tests.support.pools import PoolHarness, demo_settings, open_pool_harness, say, transport_of
 from tests.support.waiting import eventually
 

@@ -30,12 +30,12 @@ from ostler.pool.core import ReserveRule
 from ostler.pool.errors import AgentStartFailed, BadDirectory, BreakerOpen, Phase, PoolClosed, PoolError, SharedProcess
 from ostler.pool.keys import pool_key
 from ostler.pool.launch.finder import PathFinder
-from ostler.pool.observer import Counts
 from ostler.pool.ports import ToolTicket
 from ostler.pool.providers import load
 from ostler.pool.runner.live_seat import LiveSeat
 from ostler.process import ProcessSupervisor, Survivors
 from ostler.wire.json import JsonObject
+from tests.support.counts import Counts
 from tests.support.pools import alive, demo_settings, open_pool_harness, say, transport_of
 from tests.support.small_disk import filled, small_disk
 from tests.support.waiting import eventually
