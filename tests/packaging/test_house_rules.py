@@ -78,7 +78,7 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("blocking_disk", "pool/permission_facts.py", "`inside` runs on a thread, by `Looks`"),
     Allowed("blocking_disk", "process/folder.py", "opened on a thread, by `Looks`; the rest is /proc"),
     Allowed("blocking_disk", "process/ledger.py", "small files in the runtime folder that is our own"),
-    Allowed("blocking_disk", "process/start_refusals.py", "a program that is missing is looked for once more"),
+    Allowed("blocking_disk", "process/start_refusals.py", "`_look_again` runs on a thread, by `BlockingProbe`"),
     Allowed("blocking_disk", "process/recovery.py", "/proc, which has no disk"),
     Allowed("blocking_disk", "process/tree.py", "/proc, which has no disk"),
     Allowed("unowned_task", "process/supervisor.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
