@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import signal
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
@@ -207,6 +208,29 @@ def test_what_goes_wrong_while_the_pool_closes_is_raised_where_it_is_closed(tmp_
     with pytest.raises(OSError, match="would not close"), BlockingPool(untidy) as pool:
         assert pool.snapshot().processes == ()
     pool.shutdown()
+
+
+def test_an_interrupt_while_the_pool_opens_leaves_neither_thread_nor_agent(tmp_path: Path) -> None:
+    interrupted = threading.Event()
+
+    def interrupt(*_: object) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    @asynccontextmanager
+    async def slow() -> AsyncIterator[TransportPool]:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        assert await asyncio.to_thread(interrupted.wait, 300)
+        async with open_pool(runtime_dir=tmp_path / "run", environ={"HOME": str(tmp_path)}) as pool:
+            yield pool
+
+    before, others = signal.signal(signal.SIGUSR1, interrupt), set(threading.enumerate())
+    try:
+        with pytest.raises(KeyboardInterrupt), BlockingPool(slow):
+            raise AssertionError("it was entered")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert [thread for thread in set(threading.enumerate()) - others if thread.name == "ostler pool"] == []
 
 
 def test_work_for_a_closed_pool_is_refused_and_closed(tmp_path: Path) -> None:
