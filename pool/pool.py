@@ -36,14 +36,13 @@ from ostler.pool.owner_loop import OwnerLoop
 from ostler.pool.permission import deny
 from ostler.pool.ports import PermissionPolicy, ToolOffer, ToolPort, Tools, ToolSet
 from ostler.pool.provider import Provider
-from ostler.pool.runner.decisions import GRANTED, PER_KEY, ClaimDecision, RecentClaims
 from ostler.pool.runner.engine import Engine
 from ostler.pool.runner.live_process import StartTransport
 from ostler.pool.runner.live_seat import LiveSeat
 from ostler.pool.runner.refusals import refusal_error
 from ostler.pool.runner.warm_keys import WarmKeys
 from ostler.pool.snapshot import PoolSnapshot, UnderWay, snapshot, under_way
-from ostler.pool.why import ClaimView, Why
+from ostler.pool.why import GRANTED, ClaimDecision, RecentClaims, Why
 from ostler.process.probe import PATIENCE
 
 log = logging.getLogger(__name__)
@@ -226,17 +225,11 @@ class TransportPool:
     async def _claim(self, key: PoolKey, request: LeaseRequest) -> Grant:
         claim = next(self._claim_ids)
         parent = None if request.parent is None else LeaseId(request.parent)
-        answer = self._engine.ask(
+        answer = await self._engine.claim(
             events.Claim(
                 claim, key, request.tools, request.owner, request.deadline, parent, not key.private, request.resume
             )
         )
-        if isinstance(answer, asyncio.Future):
-            try:
-                answer = await answer
-            except asyncio.CancelledError:
-                self._engine.abandon(claim)
-                raise
         if isinstance(answer, Refuse):
             self._observer.refused(key.key, answer.kind.value)
             refused = ClaimDecision(self._clock(), answer.kind.value, queue=answer.waited, text=answer.text)
@@ -390,14 +383,7 @@ class TransportPool:
         """Why the key is as warm as it is, and how its last claims were answered. Read-only."""
         now, known = self._clock(), self._seen(key)
         variants = dict.fromkeys([*map(partial(PoolKey, known), (False, True)), *self._engine.launches.known_as(known)])
-        found = [(one, variant.private) for variant in variants for one in self._decisions.of(variant)]
-        found.sort(key=lambda each: each[0].at, reverse=True)
-        claims = tuple(
-            ClaimView(now - one.at, one.answer, one.warmth, one.miss, one.waited, one.queue, one.spawn,
-                      one.session_new, own, one.text)
-            for one, own in found[:PER_KEY]
-        )  # fmt: skip
-        held = None
+        claims, held = self._decisions.views(variants, now), None
         for variant in variants:
             if variant.private is not self._settings.enabled:
                 held = held or reasons(self._engine.core.state, variant)

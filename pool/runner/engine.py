@@ -233,8 +233,8 @@ class Engine:
         self.require_open()
         self.tell(event)
 
-    def ask(self, claim: events.Claim) -> "ClaimAnswer | asyncio.Future[ClaimAnswer]":
-        """Pass a claim to the core. A warm pool answers at once, without an iteration of the loop."""
+    async def claim(self, claim: events.Claim) -> ClaimAnswer:
+        """Pass a claim to the core and return its answer. A warm pool answers without an iteration of the loop."""
         self.require_open()
         self.tell(claim)
         early = self._early.pop(claim.claim, None)
@@ -242,9 +242,13 @@ class Engine:
             return early
         future: asyncio.Future[ClaimAnswer] = self._bound.loop.create_future()
         self._waiting[claim.claim] = future
-        return future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._abandon(claim.claim)
+            raise
 
-    def abandon(self, claim: ClaimId) -> None:
+    def _abandon(self, claim: ClaimId) -> None:
         """The caller of a claim is gone, perhaps with a grant on its way."""
         self._waiting.pop(claim, None)
         for process in self.processes.values():

@@ -63,7 +63,7 @@ class LiveProcess:
         self.seats: dict[SeatId, LiveSeat] = {}
         self.transport: Transport | None = None
         self.task: asyncio.Task[None] | None = None
-        """The start."""
+        """The task that starts it."""
         self.memory = 0
         self.stopping = False
         self.gone = False

@@ -19,8 +19,8 @@ from ostler.pool.core import (
     Traits,
     events,
 )
+from ostler.pool.core.records import SEAT_MOVES, SLOT_MOVES, moved
 from ostler.pool.core.sizing import Arrivals, seats_for
-from ostler.pool.core.transitions import SEAT_MOVES, SLOT_MOVES, moved
 from tests.unit.core.driver import Pool, spec
 
 SLOT_LIFE = """starting ready, starting closing, starting gone, ready draining, ready closing, ready gone,
