@@ -244,7 +244,7 @@ class TransportPool:
         """Turn a grant into a lease. None if the process died after the grant; then only time was lost."""
         seat = self._engine.granted(grant)
         if seat is None or seat.session is None or seat.process.transport is None:
-            self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
+            self._engine.tell(events.LeaseReleased(grant.lease))
             return None
         if request.policy is not None:
             seat.policy.answer = request.policy

@@ -34,7 +34,6 @@ class StartSlot:
     slot: SlotId
     key: Key
     fingerprint: str
-    generation: int
     spare: bool = False
 
 
@@ -82,7 +81,6 @@ class Grant:
 
     claim: ClaimId
     lease: LeaseId
-    generation: int
     key: Key
     slot: SlotId
     seat: SeatId

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ostler.pool.core.reserve import key_cap, processes_wanted, target
-from ostler.pool.core.state import KeyState, LeaseRecord, PoolState, SeatQueue, SlotRecord
+from ostler.pool.core.state import KeyState, PoolState, SeatQueue, SeatRecord, SlotRecord
 from ostler.pool.core.values import (
     Key,
     LeaseId,
@@ -21,7 +21,6 @@ from ostler.pool.core.values import (
 @dataclass(frozen=True, slots=True)
 class SlotView:
     slot: SlotId
-    generation: int
     state: SlotState
     age: float
     in_state: float
@@ -114,7 +113,7 @@ def snapshot(state: PoolState) -> Snapshot:
         state.paused,
         tuple(_key_view(state, key_state) for key_state in state.keys.values()),
         tuple(_slot_view(state, slot) for slot in state.spares.values()),
-        tuple(_lease_view(state, lease) for lease in state.leases.values()),
+        tuple(_lease_view(state, *held) for held in state.leases.items()),
     )
 
 
@@ -139,7 +138,6 @@ def _key_view(state: PoolState, key_state: KeyState) -> KeyView:
 def _slot_view(state: PoolState, slot: SlotRecord) -> SlotView:
     return SlotView(
         slot=slot.id,
-        generation=slot.generation,
         state=slot.state,
         age=state.now - slot.born,
         in_state=state.now - slot.since,
@@ -176,5 +174,5 @@ def tools_text(tools: SeatTools) -> str:
     return "" if tools is None else str(tools)
 
 
-def _lease_view(state: PoolState, lease: LeaseRecord) -> LeaseView:
-    return LeaseView(lease.id, lease.key, lease.slot.id, lease.seat.id, lease.owner, state.now - lease.since)
+def _lease_view(state: PoolState, lease: LeaseId, seat: SeatRecord) -> LeaseView:
+    return LeaseView(lease, seat.key_state.key, seat.slot.id, seat.id, seat.owner, state.now - seat.since)

@@ -15,8 +15,8 @@ from ostler.pool.core.queueing import Waiting
 from ostler.pool.core.recycling import judge_seats, retire
 from ostler.pool.core.reserve import refill_seconds
 from ostler.pool.core.settle import settle_fairly
-from ostler.pool.core.state import KeyState, LeaseRecord, PoolState, SeatQueue, StaleEvent
-from ostler.pool.core.values import KeySpec, QueueId, RefusalKind, ResumeToken, RetireReason, SlotState
+from ostler.pool.core.state import KeyState, PoolState, SeatQueue, StaleEvent
+from ostler.pool.core.values import KeySpec, LeaseId, QueueId, RefusalKind, ResumeToken, RetireReason, SlotState
 
 MAX_TOOL_SETS: Final = 64
 """Tool sets remembered per key. Every decision for the key looks at each of them, on the event loop, and a client may
@@ -109,21 +109,19 @@ def claim_abandoned(event: events.ClaimAbandoned, state: PoolState) -> KeyState 
     if waiting is not None:
         state.dequeue(waiting)
         return state.keys[waiting.key]
-    return _release(state, state.find_lease(state.granted.get(event.claim)))
+    return _release(state, state.granted.get(event.claim))
 
 
 def lease_released(event: events.LeaseReleased, state: PoolState) -> KeyState | None:
-    lease = state.find_lease(event.lease)
-    if lease.generation != event.generation:
-        raise StaleEvent
-    return _release(state, lease)
+    return _release(state, event.lease)
 
 
-def _release(state: PoolState, lease: LeaseRecord) -> KeyState | None:
-    slot = lease.slot
-    state.hold_seconds += 0.2 * (state.now - lease.since - state.hold_seconds)
-    state.end_lease(lease)
-    close_seat(state, lease.seat)
+def _release(state: PoolState, lease: LeaseId | None) -> KeyState | None:
+    seat = state.find_lease(lease)
+    slot = seat.slot
+    state.hold_seconds += 0.2 * (state.now - seat.since - state.hold_seconds)
+    state.end_lease(seat)
+    close_seat(state, seat)
     finish_drain(state, slot)
     judge_seats(state, slot)
     return slot.key_state

@@ -48,7 +48,6 @@ class ClaimAbandoned:
 @dataclass(frozen=True, slots=True)
 class LeaseReleased:
     lease: LeaseId
-    generation: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,7 @@ def grant(state: PoolState, waiting: Waiting, seat: SeatRecord) -> None:
     warmth = _warmth(waiting, seat.slot, seat)
     miss = MissReason.NONE if warmth is Warmth.PARKED else waiting.miss
     waited = state.now - waiting.since
-    state.emit(
-        Grant(waiting.claim, lease.id, lease.generation, waiting.key, seat.slot.id, seat.id, warmth, miss, waited)
-    )
+    state.emit(Grant(waiting.claim, lease, waiting.key, seat.slot.id, seat.id, warmth, miss, waited))
 
 
 def _warmth(waiting: Waiting, slot: SlotRecord, seat: SeatRecord) -> Warmth:

@@ -71,7 +71,6 @@ class SlotRecord:
     id: SlotId
     key: Key
     spec: KeySpec
-    generation: int
     since: float
     born: float
     key_state: "KeyState | None" = None
@@ -82,7 +81,7 @@ class SlotRecord:
     adopted_step: int = -1
     used_at: float = 0.0
     seats: "dict[SeatId, SeatRecord]" = field(default_factory=dict)
-    leases: "dict[LeaseId, LeaseRecord]" = field(default_factory=dict)
+    leases: "dict[LeaseId, SeatRecord]" = field(default_factory=dict)
     opening: int = 0
     parked: int = 0
     opened: int = 0
@@ -143,24 +142,13 @@ class SeatRecord:
     """It counts against the opens that may run in parallel."""
     parked_step: int = -1
     lease: LeaseId | None = None
+    """The right to it, which `owner` was granted for `claim`."""
+    claim: ClaimId = None
+    owner: Owner = None
 
     def enter(self, state: SeatState, now: float) -> None:
         self.state = moved(SEAT_MOVES, self.state, state)
         self.since = now
-
-
-@dataclass(slots=True, eq=False)
-class LeaseRecord:
-    """The right to a seat."""
-
-    id: LeaseId
-    generation: int
-    claim: ClaimId
-    key: Key
-    owner: Owner
-    slot: SlotRecord
-    seat: SeatRecord
-    since: float
 
 
 @dataclass(slots=True, eq=False)

@@ -162,7 +162,7 @@ def start(state: PoolState, spec: KeySpec, key_state: KeyState, owner: KeyState 
     slot = state.add_slot(key_state.key, spec, owner, _expected(key_state))
     state.tokens -= 1.0
     state.alarm(state.now + state.limits.start_timeout)
-    state.emit(StartSlot(slot.id, key_state.key, spec.fingerprint, slot.generation, owner is None))
+    state.emit(StartSlot(slot.id, key_state.key, spec.fingerprint, owner is None))
     return slot
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ostler.pool.core import actions
 from ostler.pool.core.breaker import Breaker
 from ostler.pool.core.queueing import OwnerTurns, Waiting
-from ostler.pool.core.records import KeyState, LeaseRecord, SeatQueue, SeatRecord, SlotRecord, open_group
+from ostler.pool.core.records import KeyState, SeatQueue, SeatRecord, SlotRecord, open_group
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.sizing import Arrivals
 from ostler.pool.core.values import (
@@ -31,7 +31,7 @@ from ostler.pool.core.values import (
     SlotState,
 )
 
-__all__ = ["KeyState", "LeaseRecord", "PoolState", "SeatQueue", "SeatRecord", "SlotRecord", "StaleEvent", "open_group"]
+__all__ = ["KeyState", "PoolState", "SeatQueue", "SeatRecord", "SlotRecord", "StaleEvent", "open_group"]
 
 
 class StaleEvent(Exception):  # not an error: a lookup uses it to say "not there"
@@ -47,7 +47,7 @@ class PoolState:
     keys: dict[Key, KeyState] = field(default_factory=dict)
     slots: dict[SlotId, SlotRecord] = field(default_factory=dict)
     seats: dict[SeatId, SeatRecord] = field(default_factory=dict)
-    leases: dict[LeaseId, LeaseRecord] = field(default_factory=dict)
+    leases: dict[LeaseId, SeatRecord] = field(default_factory=dict)
     claims: dict[ClaimId, Waiting] = field(default_factory=dict)
     granted: dict[ClaimId, LeaseId] = field(default_factory=dict)
     nested: dict[ClaimId, Waiting] = field(default_factory=dict)
@@ -128,11 +128,12 @@ class PoolState:
             raise StaleEvent
         return seat
 
-    def find_lease(self, number: LeaseId | None) -> LeaseRecord:
-        lease = None if number is None else self.leases.get(number)
-        if lease is None:
+    def find_lease(self, number: LeaseId | None) -> SeatRecord:
+        """The seat that is leased by this number."""
+        seat = None if number is None else self.leases.get(number)
+        if seat is None:
             raise StaleEvent
-        return lease
+        return seat
 
     # keys
 
@@ -222,8 +223,7 @@ class PoolState:
     # slots
 
     def add_slot(self, key: Key, spec: KeySpec, key_state: KeyState | None, charge: int) -> SlotRecord:
-        number = self.new_id()
-        slot = SlotRecord(SlotId(number), key, spec, number, self.now, self.now, key_state, used_at=self.now)
+        slot = SlotRecord(SlotId(self.new_id()), key, spec, self.now, self.now, key_state, used_at=self.now)
         self.slots[slot.id] = slot
         if key_state is None:
             self.spares[slot.id] = slot
@@ -328,32 +328,32 @@ class PoolState:
         del seat.queue.parked[seat.id]
         seat.slot.parked -= 1
 
-    def lease(self, waiting: Waiting, seat: SeatRecord) -> LeaseRecord:
+    def lease(self, waiting: Waiting, seat: SeatRecord) -> LeaseId:
         """Grant the seat to the claim, whose owner has had its turn with that."""
         slot = seat.slot
         self.dequeue(waiting)
         seat.queue.claims.served(waiting.owner)
         if waiting.owner in self.turns.last:
             self.turns.took(waiting.owner)
-        lease = LeaseRecord(
-            LeaseId(self.new_id()), slot.generation, waiting.claim, waiting.key, waiting.owner, slot, seat, self.now
-        )
+        lease = LeaseId(self.new_id())
         self._unpark(seat)
         seat.enter(SeatState.LEASED, self.now)
-        seat.lease = lease.id
+        seat.lease, seat.claim, seat.owner = lease, waiting.claim, waiting.owner
         slot.served += 1
         if not slot.has_answered:
             self.first_answer_pending.setdefault(slot.id, self.now)
-        self.leases[lease.id] = slot.leases[lease.id] = lease
-        self.granted[waiting.claim] = lease.id
+        self.leases[lease] = slot.leases[lease] = seat
+        self.granted[waiting.claim] = lease
         slot.used_at = self.now
         return lease
 
-    def end_lease(self, lease: LeaseRecord) -> None:
-        del self.leases[lease.id], lease.slot.leases[lease.id], self.granted[lease.claim]
-        lease.slot.used_at = self.now
-        if not lease.slot.leases:
-            self.first_answer_pending.pop(lease.slot.id, None)
+    def end_lease(self, seat: SeatRecord) -> None:
+        slot, lease = seat.slot, self.granted.pop(seat.claim)
+        del self.leases[lease], slot.leases[lease]
+        seat.lease = None
+        slot.used_at = self.now
+        if not slot.leases:
+            self.first_answer_pending.pop(slot.id, None)
         self.capacity_changed = True
 
     # first answers

@@ -267,7 +267,7 @@ class Engine:
         seat.moved.set()
         lease, seat.lease = seat.lease, None
         if lease is not None:
-            self.tell(events.LeaseReleased(lease, seat.generation))
+            self.tell(events.LeaseReleased(lease))
 
     # --- what live objects need ---
 

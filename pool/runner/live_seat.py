@@ -77,7 +77,6 @@ class LiveSeat:
         self.lease: LeaseId | None = None
         """The lease that holds the seat now."""
         self.claim: ClaimId = None
-        self.generation = 0
         self.move: str | None = None
         """Why the holder should leave the seat."""
         self.lost: PoolError | None = None
@@ -223,7 +222,7 @@ class LiveSeat:
 
     def grant(self, action: actions.Grant) -> None:
         """Record the lease that the core has granted."""
-        self.lease, self.claim, self.generation = action.lease, action.claim, action.generation
+        self.lease, self.claim = action.lease, action.claim
 
     def ask_to_move(self, why: str) -> None:
         """Tell the holder to leave the seat."""

@@ -17,7 +17,7 @@ def spec(
 
 def words(action: actions.Action) -> str:  # noqa: C901  # one case per action
     match action:
-        case actions.StartSlot(slot, key, _, _, spare):
+        case actions.StartSlot(slot, key, _, spare):
             return f"start #{slot} {key}" + (" spare" if spare else "")
         case actions.AdoptSlot(slot, key):
             return f"adopt #{slot} {key}"
@@ -27,7 +27,7 @@ def words(action: actions.Action) -> str:  # noqa: C901  # one case per action
             return f"open {seat} on #{slot} {tools}".rstrip() + (f" for {resume}" if resume else "")
         case actions.CloseSeat(seat, _):
             return f"close {seat}"
-        case actions.Grant(claim, lease, _, _, slot, _, warmth, miss, _):
+        case actions.Grant(claim, lease, _, slot, _, warmth, miss, _):
             return f"grant {claim} lease {lease} on #{slot} {warmth.value} {miss.value}"
         case actions.Refuse(claim, kind, _, _, _, _, text):
             return f"refuse {claim} {kind.value} {text}".rstrip()
@@ -85,8 +85,7 @@ class Pool:
         return self.do(events.SeatClosed(SeatId(seat), clean))
 
     def release(self, lease: int) -> list[str]:
-        found = self.core.state.leases.get(lease)  # type: ignore[call-overload] - tests name leases by number
-        return self.do(events.LeaseReleased(lease, found.generation if found else 0))  # type: ignore[arg-type] - as above
+        return self.do(events.LeaseReleased(LeaseId(lease)))
 
     def answered(self, lease: int) -> list[str]:
         return self.do(events.Answered(LeaseId(lease)))

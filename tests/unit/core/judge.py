@@ -22,8 +22,6 @@ class Judge(Levels):
         spec, limits = self.specs[action.key], self.limits
         require(action.slot not in self.slots and action.slot not in self.dead, "slot ids are new", action)
         require(not self.closed, "nothing starts after shutdown", action)
-        require(action.generation > self.generation, "the generation grows at every start", action)
-        self.generation = action.generation
         require(not self._is_paused(action.key), "a paused key starts nothing", action)
         require(action.spare or action.key not in self.cooled, "nothing is kept warm for a cooled key", action)
         require(action.fingerprint == spec.fingerprint, "starts are made from the newest spec", action, spec)
@@ -38,7 +36,6 @@ class Judge(Levels):
             group=traits.open_group or action.slot,
             parallel=traits.parallel_opens,
             can_close=traits.can_close,
-            generation=action.generation,
             spare=action.spare,
             mute=self.rng.random() < 0.04,
             used_at=self.now,
@@ -202,7 +199,6 @@ class Judge(Levels):
         require(slot.state == "ready" and slot.draining_since is None, "only READY is granted", action, slot.state)
         require(slot.key == claim.key == action.key and not slot.spare, "a lease's key is its slot's key", action)
         require(slot.fingerprint == self.specs[claim.key].fingerprint, "nothing new on an old generation", action)
-        require(action.generation == slot.generation, "the lease knows its generation", action)
         require(abs(action.waited - (self.now - claim.since)) < EPSILON, "waited", action)
         warmth = self.lib.Warmth
         expected = warmth.WARM
@@ -230,7 +226,7 @@ class Judge(Levels):
         self._forget_claim(action.claim)
         self.outcomes += 1
         require(action.lease not in self.leases, "lease ids are new", action)
-        self.leases[action.lease] = MirrorLease(action.generation, action.claim, claim.key, action.slot, action.seat)
+        self.leases[action.lease] = MirrorLease(action.claim, claim.key, action.slot, action.seat)
         slot.leases.add(action.lease)
         slot.served += 1
         slot.used = True

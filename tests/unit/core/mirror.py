@@ -37,7 +37,6 @@ class MirrorSlot:
     group: Any
     parallel: int
     can_close: bool
-    generation: int
     spare: bool
     mute: bool
     used_at: float
@@ -71,7 +70,6 @@ class MirrorSeat:
 
 @dataclass(slots=True, eq=False)
 class MirrorLease:
-    generation: int
     claim: int
     key: Any
     slot: int
@@ -117,7 +115,6 @@ class Mirror:
         self.last_answer: Any = None
         self.dead: deque[int] = deque([999_999_999], maxlen=200)
         self.marked = 0
-        self.generation = 0
         self.crowd, self.queued = 0, 0
         """Processes and waiters that were there when the limits were changed: they may be more than the new ones."""
         self.spared: set[int] = set()

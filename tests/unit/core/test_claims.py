@@ -94,10 +94,11 @@ def test_w23b_an_ineligible_head_blocks_nobody() -> None:
 def test_w21_a_stale_release_is_counted_and_ends_nothing() -> None:
     pool = Pool()
     pool.register()
-    lease = pool.leased()
-    assert pool.do(events.LeaseReleased(lease, 99)) == ["note stale"]  # type: ignore[arg-type] - tests name leases by number
+    lease, other = pool.leased(), pool.leased()
+    assert pool.release(99) == ["note stale"]
     assert pool.release(lease) == ["close 2"]
     assert pool.release(lease) == ["note stale"]
+    assert list(pool.core.state.leases) == [other]
 
 
 def test_w08_a_used_seat_never_comes_back() -> None:

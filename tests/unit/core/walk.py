@@ -132,12 +132,8 @@ class Walk(Judge):
         if (number := self._pick(tuple(self.leases))) is None:
             return
         lease = self.leases[number]
-        if self.rng.random() < 0.05:
-            self._send_stale(self.events.LeaseReleased(number, lease.generation + 1))
-            require(number in self.state.leases, "a stale release ends nothing", number)
-            return
         self._end_lease(number)
-        self.last_answer = self.events.LeaseReleased(number, lease.generation)
+        self.last_answer = self.events.LeaseReleased(number)
         actions = self._send(self.last_answer)
         closed = [one.seat for one in actions if isinstance(one, self.lib.actions.CloseSeat)]
         require(lease.seat in closed, "a used seat is closed, never parked again", lease.seat)
@@ -385,7 +381,7 @@ class Walk(Judge):
                     events.MemorySampled(number, 100, 100, 1),
                     events.ProbeAnswered(number),
                     events.ProbeMissed(number),
-                    events.LeaseReleased(number, number),
+                    events.LeaseReleased(number),
                     events.Answered(number),
                     events.ClaimAbandoned(-1),
                     events.Recycle(number),
