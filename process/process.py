@@ -281,7 +281,7 @@ class AgentProcess:
         self._supervisor.forget(self._number)
 
     def let_go(self) -> None:
-        """Free the pid of a process whose tree could not be ended, and which nobody stops again."""
+        """Free the pid of a process whose tree could not be ended. Called after the last stop."""
         if not self.is_alive:
             self._child.reap()
 
