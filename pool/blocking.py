@@ -4,8 +4,8 @@ Rules:
 - One thread runs one loop with one pool. A call of any other thread runs on that loop, and the thread blocks until it
   is done. The guarantees are the pool's own: any number of threads that miss one key start one process.
 - A thread that is interrupted while it waits withdraws its claim.
-- Leaving the `with` block shuts the pool down and ends the thread. Calls made afterwards raise `PoolClosed`, and so do
-  calls that wait at that moment.
+- Leaving the `with` block shuts the pool down and ends the thread, and so does an interrupt while it is entered. Calls
+  made afterwards raise `PoolClosed`, and so do calls that wait at that moment.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
-from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import PoolClosed
 from ostler.pool.events import Finished, TurnEvent
 from ostler.pool.keys import TransportKey
@@ -90,24 +89,24 @@ class BlockingPool:
         self._thread = threading.Thread(target=self._live, name="ostler pool", daemon=True)
         self._pool: TransportPool | None = None
         self._stop: Callable[[], None] = _nothing
+        self._stopped = False
         self._failure: BaseException | None = None
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        self._ready.wait()
-        if self._pool is None:
-            self.shutdown()
+        try:
+            self._thread.start()
+            self._ready.wait()
+            if self._pool is None:
+                self.shutdown()
+        except BaseException:
+            self._end_thread()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.shutdown()
-
-    def get(self, key: TransportKey, *, deadline: float | None = None) -> Transport:
-        """The shared process of a key, as `TransportPool.get`."""
-        pool = self._living()
-        return pool.owner_loop.block(pool.get(key, deadline=deadline))
 
     def lease(
         self,
@@ -153,12 +152,17 @@ class BlockingPool:
 
     def shutdown(self) -> None:
         """End every process and the thread. Idempotent. Raises the error that ended the thread, once."""
-        self._stop()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._end_thread()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    def _end_thread(self) -> None:
+        # First the mark, then the call: a pool that is ready after the call finds the mark.
+        self._stopped = True
+        self._stop()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def _living(self) -> TransportPool:
         if self._pool is None:
@@ -177,21 +181,17 @@ class BlockingPool:
 
     async def _host(self) -> None:
         stopping = asyncio.Event()
-        loop = asyncio.get_running_loop()
         with ExitStack() as leaving:
             async with self._open_pool() as pool:
                 leaving.callback(pool.owner_loop.close)
                 self._pool = pool
-                self._stop = lambda: None if loop.is_closed() else _quietly(loop, stopping)
+                self._stop = lambda: pool.owner_loop.post(stopping.set)
                 self._ready.set()
-                await stopping.wait()
+                if not self._stopped:
+                    await stopping.wait()
                 self._pool = None
         # Let work that was posted before `home.close` begin, so that it is cancelled with the rest when the loop ends.
         await asyncio.sleep(0)
-
-
-def _quietly(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
-    loop.call_soon_threadsafe(stopping.set)
 
 
 def _nothing() -> None:

@@ -11,9 +11,10 @@ Rules:
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from ostler.pool.errors import BadDirectory
 
@@ -28,6 +29,29 @@ class TransportKey:
 
     def __str__(self) -> str:
         return f"{self.provider}/{self.model} in {self.cwd}"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolKey:
+    """The key that the core sees: a transport key that is shared by all sessions, shared by the sessions of one owner,
+    or private, for processes that serve one session each.
+    """
+
+    key: TransportKey
+    private: bool = False
+    owner: str | None = None
+    """The only owner whose sessions may share its processes; None: every owner, or no owner yet (see
+    `PoolSettings.share`).
+    """
+
+    def __str__(self) -> str:
+        whose = "" if self.owner is None else f" of {self.owner or 'the unnamed owner'}"
+        return f"{self.key}, own process" if self.private else f"{self.key}{whose}"
+
+
+def pool_key(key: Hashable) -> PoolKey:
+    """The core returns only keys that it was given, and it is given no others."""
+    return cast("PoolKey", key)
 
 
 def canonical_cwd(cwd: str | Path, roots: Iterable[str | Path] = ()) -> str:

@@ -11,19 +11,19 @@ Rules:
 import asyncio
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from ostler.pool.agent.session import AgentSession
+from ostler.pool.agent.transport import Transport
 from ostler.pool.agent.turn import AgentTurn
-from ostler.pool.core.values import ClaimId, LeaseId, SeatId, SlotId
+from ostler.pool.core.actions import Grant
 from ostler.pool.errors import LeaseEnded, PoolError
-from ostler.pool.keys import TransportKey
 from ostler.pool.owner_loop import ForeignLoopTurn, LoopHandover, OwnerLoop
-from ostler.pool.ports import ToolTicket
 from ostler.pool.prompt import PromptPart, TextPart
 from ostler.pool.provider import Level
+from ostler.pool.runner.live_seat import LiveSeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,66 +40,43 @@ class Waited:
         return self.queue + self.spawn + self.session_new
 
 
-@dataclass(eq=False)
-class LeaseState:
-    """What the pool keeps of a lease while it is held. The handle refers to it; it must never refer to the handle,
-    which would keep a dropped lease alive.
-    """
-
-    lease: LeaseId
-    claim: ClaimId
-    generation: int
-    since: float
-    key: TransportKey
-    slot: SlotId
-    seat: SeatId
-    owner: str = ""
-    move: str | None = None
-    lost: PoolError | None = None
-    moved: asyncio.Event = field(default_factory=asyncio.Event)
-
-
 class Lease:
     """The exclusive right to one seat until `release`. Also a context manager, sync and async."""
 
     def __init__(
         self,
-        state: LeaseState,
+        grant: Grant,
+        seat: LiveSeat,
         *,
         session: AgentSession,
-        pid: int,
-        ticket: ToolTicket | None,
+        transport: Transport,
         pooled: bool,
         warmth: str,
-        miss: str,
         waited: Waited,
-        restored: bool,
         owner_loop: OwnerLoop,
-        release: Callable[[LeaseState], None],
-        dropped: Callable[[LeaseState], None],
+        release: Callable[[LiveSeat], None],
+        dropped: Callable[[LiveSeat], None],
     ) -> None:
-        self._state = state
+        self._seat = seat
         self._owner_loop = owner_loop
         self._release = release
-        self.key = state.key
+        self.id: int = grant.lease
+        """Names the lease in snapshots, and as the parent of a nested claim."""
+        self.key = seat.process.key.key
         self.session = session
-        self.pid = pid
-        """The pid of the process that serves the seat."""
-        self.ticket = ticket
+        self.transport = transport
+        """The process that serves the seat."""
+        self.pid = transport.pid
+        self.ticket = seat.ticket
         self.pooled = pooled
         """Whether the process may be shared; False with the pool off and after a fallback."""
         self.warmth = warmth
-        self.miss = miss
+        self.miss = grant.miss.value
         self.waited = waited
-        self.restored = restored
+        self.restored = seat.restored
         """Whether the agent loaded the earlier session itself, so that nothing needs to be replayed."""
-        self._drop = weakref.finalize(self, dropped, state)
+        self._drop = weakref.finalize(self, dropped, seat)
         self._drop.atexit = False
-
-    @property
-    def id(self) -> int:
-        """Names the lease in snapshots, and as the parent of a nested claim."""
-        return self._state.lease
 
     @property
     def released(self) -> bool:
@@ -109,18 +86,18 @@ class Lease:
     @property
     def move(self) -> str | None:
         """Why the session should move: release at the next turn boundary and lease again. None if it need not move."""
-        return self._state.move
+        return self._seat.move
 
     @property
     def lost(self) -> PoolError | None:
         """How the process under the seat died; None while it lives."""
-        return self._state.lost
+        return self._seat.lost
 
     async def wait_moved(self) -> None:
         """Return when the holder should leave the seat (it is lost, or is to be moved), or when the lease was
         released.
         """
-        await self._owner_loop.run(self._state.moved.wait())
+        await self._owner_loop.run(self._seat.moved.wait())
 
     async def prompt(
         self, prompt: str | Sequence[PromptPart], *, level: Level | None = None
@@ -150,7 +127,7 @@ class Lease:
     def release(self) -> None:
         """Give the seat back: its session is closed, a running turn is cancelled. Idempotent."""
         if self._drop.detach() is not None:
-            self._release(self._state)
+            self._release(self._seat)
 
     def __enter__(self) -> Self:
         return self

@@ -17,38 +17,37 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 from ostler.metrics.loops import Loops
-from ostler.pool.agent.transport import Transport
 from ostler.pool.core import events
 from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.reasons import reasons
-from ostler.pool.core.values import LeaseId, SeatId, SettingsError, SlotId
-from ostler.pool.errors import AgentStartFailed, NoToolPort
-from ostler.pool.keys import TransportKey
+from ostler.pool.core.values import LeaseId, SettingsError, SlotId
+from ostler.pool.errors import AgentStartFailed, NoToolPort, PoolError
+from ostler.pool.keys import PoolKey, TransportKey
 from ostler.pool.launch.configuration import PoolSettings, Share
 from ostler.pool.launch.directories import Directories
-from ostler.pool.lease import Lease, LeaseState, Waited
-from ostler.pool.observer import Counts, Guarded, Observer
+from ostler.pool.launch.edition import SettingsEdition
+from ostler.pool.lease import Lease, Waited
+from ostler.pool.observer import Guarded, NoPoolObserver, Observer
 from ostler.pool.order import SessionMemo
 from ostler.pool.owner_loop import OwnerLoop
 from ostler.pool.permission import deny
 from ostler.pool.ports import PermissionPolicy, ToolOffer, ToolPort, Tools, ToolSet
 from ostler.pool.provider import Provider
-from ostler.pool.runner.actions import SeatRequest, StartTransport
-from ostler.pool.runner.decisions import GRANTED, PER_KEY, ClaimDecision, RecentClaims
-from ostler.pool.runner.deferred_orders import DeferredOrder, DeferredOrders
 from ostler.pool.runner.engine import Engine
-from ostler.pool.runner.launch_cache import LaunchCache, placed
-from ostler.pool.runner.live import LiveProcess, LiveSeat, PoolKey, UnderWay
+from ostler.pool.runner.live_process import StartTransport
+from ostler.pool.runner.live_seat import LiveSeat
 from ostler.pool.runner.refusals import refusal_error
 from ostler.pool.runner.warm_keys import WarmKeys
-from ostler.pool.snapshot import PoolSnapshot, snapshot
-from ostler.pool.why import ClaimView, Why
+from ostler.pool.snapshot import PoolSnapshot, UnderWay, snapshot, under_way
+from ostler.pool.why import GRANTED, ClaimDecision, RecentClaims, Why
 from ostler.process.probe import PATIENCE
 
 log = logging.getLogger(__name__)
+
+KeyOrder: TypeAlias = Callable[[PoolKey], events.CoreEvent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +55,16 @@ class LeaseRequest:
     """One call of `lease`, as it is passed from the first try to the fallback."""
 
     key: TransportKey
-    seat: SeatRequest
+    tools: ToolSet | None
+    resume: SessionMemo | None
     owner: str
     deadline: float
     parent: int | None
     policy: PermissionPolicy | None
-    offer: ToolOffer | None = None
+    offer: ToolOffer | None
     """The tools that are published as soon as the seat is granted."""
-    tool_context: object = None
-    process_owner: str = ""
+    tool_context: object
+    process_owner: str
 
 
 class TransportPool:
@@ -86,9 +86,9 @@ class TransportPool:
     ) -> None:
         self._settings = settings
         self._loops = Loops() if loops is None else loops
-        self._observer = Guarded(Counts() if observer is None else observer)
-        self._launch_cache = LaunchCache(settings, providers, environ)
-        self._directories = Directories(self._launch_cache.resolve_directory, clock)
+        self._observer = Guarded(NoPoolObserver() if observer is None else observer)
+        edition = SettingsEdition(settings, providers, environ)
+        self._directories = Directories(edition.resolve_directory, clock)
         self._clock = clock
         self._tool_port = tool_port
         self._claim_ids = itertools.count(1)
@@ -96,8 +96,7 @@ class TransportPool:
         self.owner_loop = OwnerLoop()
         self._closing: asyncio.Task[None] | None = None
         self._engine = Engine(
-            settings.limits,
-            launch_cache=self._launch_cache,
+            edition,
             start_transport=start_transport,
             tool_port=tool_port,
             default_policy=policy,
@@ -106,15 +105,16 @@ class TransportPool:
             chance=chance,
             loops=self._loops,
         )
-        self._deferred_orders = DeferredOrders(self._engine, self._learn, self._observer)
-        self._warm_keys = WarmKeys(self._engine, self._launch_cache, self._canonical, self._observer)
+        self._deferred: dict[TransportKey, list[KeyOrder]] = {}
+        """Orders for keys that a thread checks at the moment."""
+        self._warm_keys = WarmKeys(self._engine, self._canonical, self._observer)
 
     # --- life ---
 
     async def start(self) -> None:
         """Bind the pool to the running loop and begin to warm the configured keys. Returns at once."""
         self.owner_loop.bind(asyncio.get_running_loop())
-        self._engine.start(self.owner_loop.loop, watch_every=self._settings.watch_every)
+        self._engine.start(self.owner_loop.loop)
         self._engine.work(self._warm_configured(), "warm what is configured")
         self._engine.work(self._retry_warm_keys(), "watch of floors")
 
@@ -148,25 +148,6 @@ class TransportPool:
 
     # --- claims ---
 
-    async def get(self, key: TransportKey, *, deadline: float | None = None) -> Transport:
-        """The shared process of a key, started if necessary. The same key gives the same object."""
-        return await self.owner_loop.run(
-            self._get(LeaseRequest(key, SeatRequest(), "", self._until(deadline), None, None))
-        )
-
-    async def _get(self, request: LeaseRequest) -> Transport:
-        known = PoolKey(await self._canonical(request.key, request.deadline - self._clock()))
-        while True:
-            await self._make(known, request)
-            grant = await self._claim(known, None, request)
-            running = self._engine.live.slots.get(grant.slot)
-            # A caller that takes the transport itself makes no promise to return it, so no lease is held for it.
-            self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
-            if running is not None and running.transport is not None and not running.stopping:
-                return running.transport
-            # The process died between the grant and now. Only time is lost, and the claim's deadline covers it: try
-            # again.
-
     async def lease(
         self,
         key: TransportKey,
@@ -192,15 +173,13 @@ class TransportPool:
         owner only. Raises `NoToolPort` for tools without a `tool_port`.
         """
         wanted, offer = self._wanted(key, tools)
-        seat = SeatRequest(wanted) if resume is None else SeatRequest(wanted, resume, next(self._claim_ids))
-        request = LeaseRequest(
-            key, seat, owner, self._until(deadline), parent, policy, offer, tool_context, process_owner
-        )
+        until = self._clock() + (self._settings.claim_deadline if deadline is None else deadline)
+        request = LeaseRequest(key, wanted, resume, owner, until, parent, policy, offer, tool_context, process_owner)
         return await self.owner_loop.run(self._lease(request))
 
     def _wanted(self, key: TransportKey, tools: ToolSet | Tools | None) -> tuple[ToolSet | None, ToolOffer | None]:
         """The tools that the seat is opened with, and the offer that the pool publishes on it."""
-        if tools is None or tools == ToolSet():
+        if tools is None or (isinstance(tools, ToolSet) and not tools.definitions):
             return tools, None
         if self._tool_port is None:
             raise NoToolPort(key)
@@ -233,91 +212,78 @@ class TransportPool:
         return PoolKey(request.key, owner=request.process_owner if self._settings.share is Share.OWNER else None)
 
     async def _seat(self, request: LeaseRequest, key: PoolKey, warmth: str | None) -> Lease:
-        try:
-            while True:
-                await self._make(key, request)
-                tools = self._engine.remember(request.seat)
-                asked = self._clock()
-                grant = await self._claim(key, tools, request)
-                lease = self._hand_over(grant, request, key, asked, warmth)
-                if lease is not None:
-                    return lease
-        finally:
-            self._engine.forget_resume(request.seat)
+        while True:
+            # Before every try, because a reload may have come between two of them.
+            await self._engine.launches.prepare(key, max(0.0, request.deadline - self._clock()))
+            self._engine.launches.register(key)
+            asked = self._clock()
+            grant = await self._claim(key, request)
+            lease = self._hand_over(grant, request, key, asked, warmth)
+            if lease is not None:
+                return lease
 
-    async def _make(self, key: PoolKey, request: LeaseRequest) -> None:
-        """Called before every try, because a reload may have come between two of them."""
-        await self._engine.launches.prepare(key, max(0.0, request.deadline - self._clock()))
-        self._engine.launches.register(key)
-
-    async def _claim(self, key: PoolKey, tools: str | None, request: LeaseRequest) -> Grant:
+    async def _claim(self, key: PoolKey, request: LeaseRequest) -> Grant:
         claim = next(self._claim_ids)
         parent = None if request.parent is None else LeaseId(request.parent)
-        learn = request.seat.resume is None and not key.private
-        answer = self._engine.ask(events.Claim(claim, key, tools, request.owner, request.deadline, parent, learn))
-        if isinstance(answer, asyncio.Future):
-            try:
-                answer = await answer
-            except asyncio.CancelledError:
-                self._engine.abandon(claim)
-                raise
+        answer = await self._engine.claim(
+            events.Claim(
+                claim, key, request.tools, request.owner, request.deadline, parent, not key.private, request.resume
+            )
+        )
         if isinstance(answer, Refuse):
             self._observer.refused(key.key, answer.kind.value)
             refused = ClaimDecision(self._clock(), answer.kind.value, queue=answer.waited, text=answer.text)
             self._decisions.record(key, refused)
-            raise refusal_error(answer, key, self._engine.failure(key))
+            failure = self._engine.failures.get(key)
+            raise refusal_error(answer, key, None if failure is None else failure.error)
         return answer
 
     def _hand_over(
         self, grant: Grant, request: LeaseRequest, key: PoolKey, asked: float, warmth: str | None
     ) -> Lease | None:
         """Turn a grant into a lease. None if the process died after the grant; then only time was lost."""
-        live = self._engine.live
-        state, seat = live.leases.get(grant.lease), live.seats.get(grant.seat or SeatId(0))
-        transport = live.transport(grant.slot)
-        if state is None or seat is None or seat.session is None or transport is None:
-            self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
+        seat = self._engine.granted(grant)
+        if seat is None or seat.session is None or seat.process.transport is None:
+            self._engine.tell(events.LeaseReleased(grant.lease))
             return None
-        state.owner = request.owner
         if request.policy is not None:
             seat.policy.answer = request.policy
         if request.offer is not None and seat.ticket is not None:
             seat.ticket.publish(request.offer.definitions, request.offer.dispatcher, request.tool_context)
         named = warmth or grant.warmth.value
-        waited = waited_for(asked, self._clock(), live.slots[grant.slot], seat)
+        waited = waited_for(asked, self._clock(), seat)
         self._observer.claimed(key.key, named, grant.miss.value, waited.total)
         split = (waited.queue, waited.spawn, waited.session_new)
         self._decisions.record(key, ClaimDecision(self._clock(), GRANTED, named, grant.miss.value, *split))
         return Lease(
-            state,
+            grant,
+            seat,
             session=seat.session,
-            pid=transport.pid,
-            ticket=seat.ticket,
+            transport=seat.process.transport,
             pooled=not key.private,
             warmth=named,
-            miss=grant.miss.value,
             waited=waited,
-            restored=seat.restored,
             owner_loop=self.owner_loop,
             release=self._release,
             dropped=self._dropped,
         )
 
-    def _release(self, state: LeaseState) -> None:
-        self.owner_loop.tell(self._engine.release, state)
+    def _release(self, seat: LiveSeat) -> None:
+        self.owner_loop.tell(self._engine.release, seat)
 
-    def _dropped(self, state: LeaseState) -> None:
+    def _dropped(self, seat: LiveSeat) -> None:
         """Called by the garbage collector, on any thread and in the middle of any code: only post the work."""
-        self.owner_loop.post(self._take_back, state)
+        self.owner_loop.post(self._take_back, seat)
 
-    def _take_back(self, state: LeaseState) -> None:
-        log.warning("a lease of %s was dropped without a release; releasing it", state.key)
-        self._observer.noted(state.key.provider, "dropped_lease", "")
-        self._engine.release(state)
+    def _take_back(self, seat: LiveSeat) -> None:
+        key = seat.process.key.key
+        log.warning("a lease of %s was dropped without a release; releasing it", key)
+        self._observer.noted(key.provider, "dropped_lease", "")
+        self._engine.release(seat)
 
     async def _canonical(self, key: TransportKey, patience: float) -> TransportKey:
         """The key under its canonical name and directory. Raises `UnknownProvider`, `BadDirectory`."""
-        named = self._launch_cache.named(key)
+        named = self._engine.launches.edition.named(key)
         cwd = self._directories.recall(key.cwd)
         return placed(named, await self._directories.find(key.cwd, patience) if cwd is None else cwd)
 
@@ -345,18 +311,8 @@ class TransportPool:
         """
         if seats < 0:
             raise SettingsError(f"{key}: to keep {seats} seats warm means nothing")
-        request = SeatRequest(self._wanted(key, tools)[0])
-        self._order(key, lambda known: events.KeepWarm(known, self._engine.remember(request), seats))
-
-    def hint(self, key: TransportKey, tools: ToolSet | Tools | None = None) -> None:
-        """A session with this key is likely to continue soon: keep a seat ready for a while. No-op when the pool is
-        disabled.
-        """
-        if not self._settings.enabled:
-            self._engine.require_open()
-            return
-        request = SeatRequest(self._wanted(key, tools)[0])
-        self._order(key, lambda known: events.Hint(known, self._engine.remember(request)))
+        wanted, _ = self._wanted(key, tools)
+        self._order(key, lambda known: events.KeepWarm(known, wanted, seats))
 
     def pause(self, key: TransportKey | None = None) -> None:
         """Grant and start nothing for the key, or for all keys; claims wait."""
@@ -402,13 +358,12 @@ class TransportPool:
         leases; with `enabled` off, the shared processes end as their sessions move. Raises `SettingsError` for limits
         under which a known key could not start, and then nothing has changed.
         """
-        self._engine.reload(settings.limits, watch_every=settings.watch_every)
+        self._engine.reload(settings, environ)
         switched_off = self._settings.enabled and not settings.enabled
         # A process that served several owners must not pass for one owner's, nor the reverse.
         switched_off = switched_off or self._settings.share is not settings.share
         self._settings = settings
-        self._launch_cache.replace(settings, environ)
-        self._directories = Directories(self._launch_cache.resolve_directory, self._clock)
+        self._directories = Directories(self._engine.launches.edition.resolve_directory, self._clock)
         if switched_off:
             self._engine.cool_shared()
         # In parallel: a key whose disk is slow must not keep another key cold.
@@ -422,20 +377,13 @@ class TransportPool:
 
     def under_way(self) -> list[UnderWay]:
         """The starts and opens that have not ended yet, and for how long they have lasted."""
-        return self._engine.live.under_way(self._clock())
+        return under_way(self._engine, self._clock())
 
     def why(self, key: TransportKey) -> Why:
         """Why the key is as warm as it is, and how its last claims were answered. Read-only."""
         now, known = self._clock(), self._seen(key)
         variants = dict.fromkeys([*map(partial(PoolKey, known), (False, True)), *self._engine.launches.known_as(known)])
-        found = [(one, variant.private) for variant in variants for one in self._decisions.of(variant)]
-        found.sort(key=lambda each: each[0].at, reverse=True)
-        claims = tuple(
-            ClaimView(now - one.at, one.answer, one.warmth, one.miss, one.waited, one.queue, one.spawn,
-                      one.session_new, own, one.text)
-            for one, own in found[:PER_KEY]
-        )  # fmt: skip
-        held = None
+        claims, held = self._decisions.views(variants, now), None
         for variant in variants:
             if variant.private is not self._settings.enabled:
                 held = held or reasons(self._engine.core.state, variant)
@@ -445,29 +393,67 @@ class TransportPool:
         """Why no process of this key can be started now (not installed, a bad setting), as a sentence; empty if no
         obstacle is known. Starts nothing; files are read on a thread.
         """
-        return await self.owner_loop.run(self._engine.launches.trouble(PoolKey(self._launch_cache.named(key))))
+        launches = self._engine.launches
+        return await self.owner_loop.run(launches.trouble(PoolKey(launches.edition.named(key))))
 
     # --- helpers ---
 
-    def _order(self, key: TransportKey, order: DeferredOrder) -> None:
+    def _order(self, key: TransportKey, order: KeyOrder) -> None:
+        """Perform an order now if the core knows the key, else after a thread has checked it. Orders for one key are
+        performed in the order given, including those given while it was being checked.
+        """
         self._engine.require_open()
-        self._deferred_orders.run(self._seen(key), order)
+        key = self._seen(key)
+        if key in self._deferred:
+            self._deferred[key].append(order)
+        elif self._engine.launches.knows(PoolKey(key)):
+            self._carry_out(key, order)
+        else:
+            # Start the work before adding to `_deferred`; it begins in a later step. If starting fails, no order must
+            # be left waiting.
+            self._engine.work(self._carry_out_deferred(key), f"orders for {key}")
+            self._deferred[key] = [order]
+
+    async def _carry_out_deferred(self, key: TransportKey) -> None:
+        try:
+            known = await self._learn(key)
+            self._engine.require_open()
+        except (PoolError, ValueError) as error:
+            log.warning("what was ordered for %s is not done: %s", key, error)
+            self._observer.noted(key.provider, "order_failed", type(error).__name__)
+            return
+        finally:
+            orders = self._deferred.pop(key)
+        for order in orders:
+            self._carry_out(known, order)
+
+    def _carry_out(self, key: TransportKey, order: KeyOrder) -> None:
+        """Apply an order to the processes of all owners of the key, except one about what is kept warm."""
+        event = order(PoolKey(key))
+        self._engine.order(event)
+        if not isinstance(event, events.KeepWarm):
+            for known in self._engine.launches.known_as(key):
+                if known.owner is not None:
+                    self._engine.order(order(known))
 
     def _seen(self, key: TransportKey) -> TransportKey:
         """The key as the pool knows it, as far as that is known without reading the disk."""
-        key = self._launch_cache.named(key)
+        key = self._engine.launches.edition.named(key)
         if self._engine.launches.known_as(key):
             return key
         cwd = self._directories.recall(key.cwd)
         return key if cwd is None else placed(key, cwd)
 
-    def _until(self, deadline: float | None) -> float:
-        return self._clock() + (self._settings.claim_deadline if deadline is None else deadline)
+
+def placed(key: TransportKey, cwd: str) -> TransportKey:
+    """The key with this directory."""
+    return key if cwd == key.cwd else TransportKey(key.provider, key.model, cwd)
 
 
-def waited_for(asked: float, granted: float, running: LiveProcess, seat: LiveSeat) -> Waited:
+def waited_for(asked: float, granted: float, seat: LiveSeat) -> Waited:
     """Split a claim's wait into its own share of the process start and of the session open, and the rest."""
-    process_up = asked if running.ready_at is None else max(asked, min(running.ready_at, granted))
+    ready_at = seat.process.ready_at
+    process_up = asked if ready_at is None else max(asked, min(ready_at, granted))
     opening = max(process_up, seat.begun)
     session_up = opening if seat.ready_at is None else max(opening, min(seat.ready_at, granted))
     spawn, session_new = process_up - asked, session_up - opening

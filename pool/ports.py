@@ -18,9 +18,12 @@ from ostler.wire.json import JsonObject
 from ostler.wire.rpc import RpcFault, RpcId
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ToolSet:
-    """The tools a seat is opened with. A seat opened ahead is granted only for exactly the same set."""
+    """The tools a seat is opened with. A seat opened ahead is granted only for exactly the same set.
+
+    Sets of one fingerprint are equal: the pool compares sets at every claim, and definitions may be long.
+    """
 
     definitions: tuple[JsonObject, ...] = ()
     fingerprint: str = field(init=False, default="")
@@ -30,8 +33,14 @@ class ToolSet:
             document = orjson.dumps(self.definitions, option=orjson.OPT_SORT_KEYS)
             object.__setattr__(self, "fingerprint", hashlib.sha256(document).hexdigest()[:16])
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ToolSet) and self.fingerprint == other.fingerprint
+
     def __hash__(self) -> int:
         return hash(self.fingerprint)
+
+    def __str__(self) -> str:
+        return self.fingerprint or "empty"
 
 
 class DefinedTool(Protocol):

@@ -45,6 +45,22 @@ class FailureView:
     """The agent's last lines of stderr, redacted when they were read."""
 
 
+class WorkKind(Enum):
+    """The kind of work that is under way."""
+
+    START = "start"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A start or an open that has not ended yet."""
+
+    provider: str
+    work: WorkKind
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class PoolSnapshot:
     """The pool at one moment: the core's state, and the live processes behind it."""
@@ -64,7 +80,7 @@ class PoolSnapshot:
 def snapshot(engine: Engine, *, enabled: bool, share: str, now: float) -> PoolSnapshot:
     """Take the snapshot, in one step of the pool's loop."""
     processes = []
-    for running in engine.live.slots.values():
+    for running in engine.processes.values():
         transport = running.transport
         processes.append(
             ProcessView(
@@ -84,9 +100,26 @@ def snapshot(engine: Engine, *, enabled: bool, share: str, now: float) -> PoolSn
         )
     failures = tuple(
         FailureView(str(key), type(each.error).__name__, str(each.error), now - each.at, last_stderr(each.error))
-        for key, each in engine.live.failures.items()
+        for key, each in engine.failures.items()
     )
     return PoolSnapshot(enabled, engine.core.snapshot(), tuple(processes), failures, share)
+
+
+def under_way(engine: Engine, now: float) -> list[UnderWay]:
+    """Starts and opens under way that are still wanted."""
+    processes = engine.processes.values()
+    starts = [
+        UnderWay(one.key.key.provider, WorkKind.START, now - one.begun)
+        for one in processes
+        if one.transport is None and not one.stopping
+    ]
+    opens = [
+        UnderWay(one.key.key.provider, WorkKind.OPEN, now - seat.begun)
+        for one in processes
+        for seat in one.seats.values()
+        if seat.ready_at is None and not seat.unwanted
+    ]
+    return starts + opens
 
 
 def last_stderr(error: PoolError) -> tuple[str, ...]:

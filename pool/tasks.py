@@ -34,7 +34,7 @@ class TaskOwner:
         """Run `work` as a task that this object owns; the caller may cancel the returned task."""
         if self._disbanded:
             work.close()
-            raise RuntimeError(f"the crew is disbanded, {name} cannot start")
+            raise RuntimeError(f"the tasks are disbanded, {name} cannot start")
         empty = contextvars.Context()
         task = self._loop.create_task(work, name=name, context=empty)
         self._tasks.add(task)
@@ -50,11 +50,6 @@ class TaskOwner:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def settle(self) -> None:
-        """Wait until every running task has ended by itself."""
-        while self._tasks:
-            await asyncio.wait(list(self._tasks))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

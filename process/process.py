@@ -4,7 +4,8 @@ Rules:
 - Its end is detected by pidfd and reported once to the listener: when stdout and stderr have reached EOF, or shortly
   after the end if a grandchild holds them open.
 - However it ended, its process tree (own groups, own sessions, double forks) is ended after it, and only then are the
-  pid freed and the ledger entry removed. The supervisor owns that task, so no caller can cancel it.
+  pid freed and the ledger entry removed. The supervisor owns that task, so no caller can cancel it. If that fails, the
+  pid stays reserved, so that the next try cannot mistake another session for the tree's.
 - Any process that holds its stdout or stderr open after all of them belongs to the tree too.
 - `stop` runs one stop sequence for all its callers, and cancelling a caller does not cancel the sequence.
 """
@@ -13,11 +14,11 @@ import asyncio
 import contextlib
 import logging
 import signal
-from typing import Protocol
+from typing import Any, Protocol
 
 from ostler.process.command import Command
 from ostler.process.environment import secret_values
-from ostler.process.errors import Blind, StdinClosed, Survivors
+from ostler.process.errors import Blind, MissingProgram, StdinClosed, Survivors
 from ostler.process.exit import Ending, Exit
 from ostler.process.folder import Descriptor, Folder
 from ostler.process.pipes import Inflow, Outflow, Pipes
@@ -25,7 +26,13 @@ from ostler.process.probe import BlockingProbe
 from ostler.process.reaper.proc import ProcessIdentity
 from ostler.process.reaper.signals import ProcessTree
 from ostler.process.spawn import Child, spawn
-from ostler.process.start_refusals import explain_directory, explain_ledger, explain_limits, explain_record
+from ostler.process.start_refusals import (
+    explain_directory,
+    explain_ledger,
+    explain_limits,
+    explain_missing,
+    explain_record,
+)
 from ostler.process.stderr import StderrTail
 from ostler.process.stdio import Stdio
 from ostler.process.stop_sequence import StopDeadlines, StopStep
@@ -119,6 +126,9 @@ class AgentProcess:
                 raise explain_ledger(command, error) from error
             try:
                 child = spawn(command, supervisor.mark(number), stdio, cwd or str(command.cwd))
+            except MissingProgram as error:
+                supervisor.forget(number)
+                raise await explain_missing(command, supervisor.missing_programs) from error
             except BaseException:
                 supervisor.forget(number)
                 raise
@@ -171,8 +181,8 @@ class AgentProcess:
 
     async def stop(self, deadlines: StopDeadlines = DEFAULT_DEADLINES) -> Exit:
         """End the process and its tree; return when the exit is reported and the tree is gone. The first caller's
-        deadlines count. Raises `Survivors`, `Blind`. If the process itself outlived SIGKILL, the next call tries again;
-        an end of the tree that failed is not repeated.
+        deadlines count. Raises `Survivors`, `Blind`; the next call then tries again, and `ProcessSupervisor.aclose` is
+        one.
         """
         if self._stop is None or _failed(self._stop):
             self._stop = self._supervisor.hold(self._run_stop_sequence(deadlines))
@@ -220,6 +230,8 @@ class AgentProcess:
             break
         if self._reaping is None:
             raise Survivors(self.command.label, [self.pid], deadlines.kill)
+        if _failed(self._reaping):
+            self._reaping = self._supervisor.hold(self._reap_tree())
         self._report_when_drained()
         await asyncio.shield(self._reaping)
         return self._require_exit()
@@ -261,14 +273,17 @@ class AgentProcess:
         except Blind as blind:
             log.error("%s: %s", self.command.label, blind)  # noqa: TRY400 (it may have no waiting caller; a trace adds nothing)
             raise
-        finally:
-            self._child.reap()
-            self._supervisor.release(self._number)
         if left:
             error = Survivors(self.command.label, [stat.pid for stat in left], self._loop.time() - self._ended_at)
             log.error("%s", error)
             raise error
+        self._child.reap()
         self._supervisor.forget(self._number)
+
+    def let_go(self) -> None:
+        """Free the pid of a process whose tree could not be ended. Called after the last stop."""
+        if not self.is_alive:
+            self._child.reap()
 
     def _on_end_of_pipe(self) -> None:
         if not self.is_alive:
@@ -324,7 +339,7 @@ class AgentProcess:
         return self.exit
 
 
-def _failed(task: "asyncio.Task[Exit]") -> bool:
+def _failed(task: "asyncio.Task[Any]") -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 

@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from ostler.process.errors import Blind, KeeperClosed, ProcessError
+from ostler.process.errors import Blind, KeeperClosed, ProcessError, StartError
 from ostler.process.ledger import Run, SpawnLedger
+from ostler.process.probe import BlockingProbe
 from ostler.process.reaper.kill_plan import KillPlan, Orders
 from ostler.process.reaper.pipe_inodes import PipeInodes
 from ostler.process.reaper.proc import MarkedProcesses, ProcessIdentity, Stat, take_census
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 class Stoppable(Protocol):
     async def stop(self) -> object: ...
+    def let_go(self) -> None: ...
 
 
 class ProcessSupervisor:
@@ -42,6 +44,8 @@ class ProcessSupervisor:
         self._threads = threads
         self._spawned = 0
         self._closing = False
+        self.missing_programs: BlockingProbe[tuple[type[StartError], str]] = BlockingProbe()
+        """Looks for programs that a start did not find."""
         self._living: dict[int, Stoppable] = {}
         self._tasks: set[asyncio.Task[object]] = set()
         self._next_census: asyncio.Task[MarkedProcesses] | None = None
@@ -100,7 +104,7 @@ class ProcessSupervisor:
         self._reaper.track(number, ProcessIdentity(pid, 0))
 
     def adopt(self, number: int, process: Stoppable) -> None:
-        """Register a running process: `aclose` will stop it."""
+        """Register a running process: `aclose` will stop it, or end what is left of its tree."""
         self._living[number] = process
 
     def complete(self, number: int, identity: ProcessIdentity) -> None:
@@ -108,13 +112,9 @@ class ProcessSupervisor:
         self._reaper.track(number, identity)
         self._ledger.complete(number, identity)
 
-    def release(self, number: int) -> None:
-        """The process has ended; its tree may not have."""
-        self._living.pop(number, None)
-
     def forget(self, number: int) -> None:
         """The whole tree is gone: remove its records."""
-        self.release(number)
+        self._living.pop(number, None)
         self._ledger.forget(number)
         self._reaper.forget(number)
 
@@ -166,6 +166,8 @@ class ProcessSupervisor:
             self.hold(process.stop())
         while self._tasks:
             await asyncio.wait(self._tasks)
+        for process in self._living.values():
+            process.let_go()
         await self._reaper.aclose()
         self._ledger.close()
         self._threads.shutdown(wait=False)

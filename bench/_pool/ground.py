@@ -25,7 +25,7 @@ from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Lease, PoolSettings, ProviderSettings, ToolSet, TransportKey, TransportPool, open_pool
 from ostler.pool.events import Finished, Text
 from ostler.pool.launch.builder import Launch, launch
-from ostler.pool.observer import Counts
+from ostler.pool.observer import NoPoolObserver
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
 from ostler.process.tree import measure
@@ -88,15 +88,14 @@ class Ground:
         return launch(load()[self.provider], self.settings(home), self.key, os.environ)
 
 
-class Openings(Counts):
+class Openings(NoPoolObserver):
     """An observer that keeps how long the agent took to open each session."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.seconds: list[float] = []
 
     def opened(self, provider: str, outcome: str, seconds: float) -> None:
-        super().opened(provider, outcome, seconds)
+        del provider, outcome
         self.seconds.append(seconds)
 
 

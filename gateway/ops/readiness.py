@@ -17,6 +17,7 @@ Rules:
 - Every problem is a sentence that says what to do.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -25,8 +26,8 @@ from ostler.metrics.loops import Loops
 from ostler.pool.core.values import Counted, RetireReason
 from ostler.pool.errors import Phase
 from ostler.pool.keys import TransportKey
-from ostler.pool.observer import Counts
-from ostler.pool.runner.live import UnderWay, WorkKind
+from ostler.pool.observer import NoPoolObserver
+from ostler.pool.snapshot import UnderWay, WorkKind
 
 STARTED, OPENED, LOST = "started", "opened", "lost"
 SEVERAL = 3
@@ -116,7 +117,7 @@ def no_problems() -> Iterable[Problem]:
 
 
 @dataclass
-class Readiness(Counts):
+class Readiness(NoPoolObserver):
     """An observer of the pool that decides readiness."""
 
     clock: Callable[[], float] = field(kw_only=True)
@@ -130,6 +131,8 @@ class Readiness(Counts):
     others: Callable[[], Iterable[Problem]] = field(kw_only=True, default=no_problems)
     """Problems found by `Checks`. Set after the checks are created."""
     tried: dict[str, ProviderHealth] = field(default_factory=dict)
+    claims: Counter[str] = field(default_factory=Counter)
+    """Claims since the start, by warmth."""
 
     @property
     def ready(self) -> bool:
@@ -153,11 +156,11 @@ class Readiness(Counts):
             yield Problem(NO_AGENT, f"no agent of {', '.join(sorted(tried))} can be started: {advice}")
 
     def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None:
-        super().claimed(key, warmth, miss, waited)
+        del miss, waited
+        self.claims[warmth] += 1
         self._of(key.provider).served_at = self.clock()
 
     def started(self, provider: str, outcome: str, phase: str, seconds: float) -> None:
-        super().started(provider, outcome, phase, seconds)
         health, now = self._of(provider), self.clock()
         if outcome == STARTED:
             health.starts.succeed(now, seconds)
@@ -167,7 +170,6 @@ class Readiness(Counts):
             health.starts.fail(now, weight=SEVERAL if vain else 1)
 
     def opened(self, provider: str, outcome: str, seconds: float) -> None:
-        super().opened(provider, outcome, seconds)
         opens = self._of(provider).opens
         if outcome == OPENED:
             opens.succeed(self.clock(), seconds)
@@ -175,7 +177,6 @@ class Readiness(Counts):
             opens.fail(self.clock(), weight=SEVERAL if opens.overdue(seconds, self.late) else 1)
 
     def noted(self, provider: str, what: str, cause: str) -> None:
-        super().noted(provider, what, cause)
         if (what, cause) == (Counted.START_FAILED.value, RetireReason.DIED.value):
             self._of(provider).starts.fail(self.clock(), fleeting=True)
 

@@ -19,10 +19,10 @@ from ostler.gateway.ops.log import checked as check_log
 from ostler.pool.errors import AgentStartFailed
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch.configuration import PoolSettings
+from ostler.pool.launch.edition import PROCESS_BYTES, SettingsEdition
 from ostler.pool.launch.settings import BadSetting
 from ostler.pool.provider import callings
 from ostler.pool.providers import load
-from ostler.pool.runner.launch_cache import PROCESS_BYTES, LaunchCache
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -134,7 +134,7 @@ def default_trouble(models: Models, pool: PoolSettings, cwd: Path, environ: Mapp
     if found is None:
         return ""
     try:
-        LaunchCache(pool, load(), environ).build(TransportKey(*found, str(cwd)))
+        SettingsEdition(pool, load(), environ).build(TransportKey(*found, str(cwd)))
     except AgentStartFailed as error:
         return error.why
     except BadSetting as error:

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ostler.pool.agent.codec import AgentCall, BadReply, Opened
+from ostler.pool.agent.codec import AgentCall, BadReply
 from ostler.pool.agent.session import AgentSession, Host
 from ostler.pool.errors import (
     AgentFault,
@@ -35,7 +35,6 @@ AUTH_REQUIRED = -32000
 class OpeningHost(Host, Protocol):
     """What an opening needs of its transport."""
 
-    opened: int
     leaked: int
 
     def enter(self, session: AgentSession) -> None: ...
@@ -81,7 +80,7 @@ class Opening:
                 raise BadReply(f"it gave the id of another live session, {opened.session_id!r}, to a new one")
             session = AgentSession(self._host, opened.session_id, self._order)
             self._host.enter(session)
-            self._apply_opened(session, opened)
+            session.mode, session.model = opened.mode, opened.model
             sessions.append(session)
 
         await self._exchange(Phase.SESSION_OPEN, self._host.codec.open(self._order), register)
@@ -97,7 +96,8 @@ class Opening:
         self._host.enter(session)
 
         def register(result: Any) -> None:
-            self._apply_opened(session, self._host.codec.opened(result, memo.session_id))
+            opened = self._host.codec.opened(result, memo.session_id)
+            session.mode, session.model = opened.mode, opened.model
 
         try:
             await self._host.take_back(session)
@@ -179,10 +179,6 @@ class Opening:
         if fault.code == AUTH_REQUIRED:
             why = f"{why}; {self._provider.advice()}"
         return self._host.connection.failure(phase, why, waited)
-
-    def _apply_opened(self, session: AgentSession, opened: Opened) -> None:
-        session.mode, session.model = opened.mode, opened.model
-        self._host.opened += 1
 
     async def _make_ready(self, session: AgentSession) -> AgentSession:
         try:

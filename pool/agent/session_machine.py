@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeAlias
 from ostler.pool.agent import session_actions as actions
 from ostler.pool.agent import session_events as events
 from ostler.pool.agent.session_events import SessionState
-from ostler.pool.core.transitions import ImpossibleTransition
+from ostler.pool.core.records import ImpossibleTransition
 from ostler.pool.errors import AgentFault, AgentSilent, PoolError, UnknownSession
 from ostler.pool.events import Finished, StopReason
 from ostler.pool.launch.settings import REPLAY_AT_MOST, Deadlines

@@ -66,8 +66,6 @@ class Transport:
         self.codec = codec_for(launch)
         self.connection = AgentConnection(launch, self, versioned=self.codec.versioned)
         self.info = AgentInfo("", "")
-        self.opened = 0
-        """Sessions opened or loaded on this process so far."""
         self.leaked = 0
         """Sessions that were given up because the agent cannot end them, or did not."""
         self.strays = 0

@@ -8,9 +8,9 @@ Rules:
 from ostler.pool.core import actions, events
 from ostler.pool.core.census import KeyView, LeaseView, SeatQueueView, SlotView, Snapshot
 from ostler.pool.core.machine import PoolCore
+from ostler.pool.core.records import ImpossibleTransition
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.sizing import ReserveRule
-from ostler.pool.core.transitions import ImpossibleTransition
 from ostler.pool.core.values import (
     ClaimId,
     CoreSharing,

@@ -15,8 +15,10 @@ from ostler.pool.core.values import (
     MissReason,
     PoolCensus,
     RefusalKind,
+    ResumeToken,
     RetireReason,
     SeatId,
+    SeatTools,
     SlotId,
     Warmth,
 )
@@ -32,7 +34,6 @@ class StartSlot:
     slot: SlotId
     key: Key
     fingerprint: str
-    generation: int
     spare: bool = False
 
 
@@ -55,12 +56,15 @@ class StopSlot:
 
 @dataclass(frozen=True, slots=True)
 class OpenSeat:
-    """Open an agent session with these tools; answered by SeatOpened or SeatOpenFailed."""
+    """Open an agent session with these tools, and with what its claim gave to resume; answered by SeatOpened or
+    SeatOpenFailed.
+    """
 
     seat: SeatId
     slot: SlotId
     key: Key
-    tools: str
+    tools: SeatTools
+    resume: ResumeToken
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +77,13 @@ class CloseSeat:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The claim holds this lease from now on. `seat is None` for a claim of the shared transport."""
+    """The claim holds this lease from now on."""
 
     claim: ClaimId
     lease: LeaseId
-    generation: int
     key: Key
     slot: SlotId
-    seat: SeatId | None
+    seat: SeatId
     warmth: Warmth
     miss: MissReason
     waited: float

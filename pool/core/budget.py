@@ -109,7 +109,7 @@ def shed(state: PoolState) -> None:
             return
         excess -= seat.slot.spec.traits.seat_bytes
         close_seat(state, seat)
-        state.unserved_keys[seat.key_state.key] = seat.key_state  # its claims of another tool set may use this place
+        state.mark_unserved(seat.key_state)  # its claims of another tool set may use this place
     for slot in sorted(_free(state), key=_keep_rank):
         if excess <= 0:
             return

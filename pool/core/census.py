@@ -3,14 +3,24 @@
 from dataclasses import dataclass
 
 from ostler.pool.core.reserve import key_cap, processes_wanted, target
-from ostler.pool.core.state import KeyState, LeaseRecord, PoolState, SeatQueue, SlotRecord
-from ostler.pool.core.values import Key, LeaseId, Owner, PoolCensus, RetireReason, SeatId, SeatState, SlotId, SlotState
+from ostler.pool.core.state import KeyState, PoolState, SeatQueue, SeatRecord, SlotRecord
+from ostler.pool.core.values import (
+    Key,
+    LeaseId,
+    Owner,
+    PoolCensus,
+    RetireReason,
+    SeatId,
+    SeatState,
+    SeatTools,
+    SlotId,
+    SlotState,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SlotView:
     slot: SlotId
-    generation: int
     state: SlotState
     age: float
     in_state: float
@@ -39,7 +49,6 @@ class SeatQueueView:
     floor: int
     arrivals_per_minute: float
     remembered_burst: float
-    hinted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +56,7 @@ class LeaseView:
     lease: LeaseId
     key: Key
     slot: SlotId
-    seat: SeatId | None
+    seat: SeatId
     owner: Owner
     age: float
 
@@ -104,7 +113,7 @@ def snapshot(state: PoolState) -> Snapshot:
         state.paused,
         tuple(_key_view(state, key_state) for key_state in state.keys.values()),
         tuple(_slot_view(state, slot) for slot in state.spares.values()),
-        tuple(_lease_view(state, lease) for lease in state.leases.values()),
+        tuple(_lease_view(state, *held) for held in state.leases.items()),
     )
 
 
@@ -129,7 +138,6 @@ def _key_view(state: PoolState, key_state: KeyState) -> KeyView:
 def _slot_view(state: PoolState, slot: SlotRecord) -> SlotView:
     return SlotView(
         slot=slot.id,
-        generation=slot.generation,
         state=slot.state,
         age=state.now - slot.born,
         in_state=state.now - slot.since,
@@ -150,7 +158,7 @@ def _slot_view(state: PoolState, slot: SlotRecord) -> SlotView:
 
 def _queue_view(state: PoolState, key_state: KeyState, queue: SeatQueue) -> SeatQueueView:
     return SeatQueueView(
-        tools=queue.tools,
+        tools=tools_text(queue.tools),
         waiting=queue.claims.count,
         parked=len(queue.parked),
         opening=queue.opening,
@@ -158,10 +166,13 @@ def _queue_view(state: PoolState, key_state: KeyState, queue: SeatQueue) -> Seat
         floor=queue.floor,
         arrivals_per_minute=queue.arrivals.rate(state.now) * 60.0,
         remembered_burst=queue.arrivals.peak,
-        hinted=state.now < queue.hint_until,
     )
 
 
-def _lease_view(state: PoolState, lease: LeaseRecord) -> LeaseView:
-    seat = None if lease.seat is None else lease.seat.id
-    return LeaseView(lease.id, lease.key, lease.slot.id, seat, lease.owner, state.now - lease.since)
+def tools_text(tools: SeatTools) -> str:
+    """The name of a tool set in a view; empty for seats without tools."""
+    return "" if tools is None else str(tools)
+
+
+def _lease_view(state: PoolState, lease: LeaseId, seat: SeatRecord) -> LeaseView:
+    return LeaseView(lease, seat.key_state.key, seat.slot.id, seat.id, seat.owner, state.now - seat.since)

@@ -1,4 +1,4 @@
-"""Events from the clients of the pool: keys, claims, leases, hints.
+"""Events from the clients of the pool: keys, claims, leases, seats to keep warm.
 
 Each function records its event and returns the key to settle.
 """
@@ -15,13 +15,13 @@ from ostler.pool.core.queueing import Waiting
 from ostler.pool.core.recycling import judge_seats, retire
 from ostler.pool.core.reserve import refill_seconds
 from ostler.pool.core.settle import settle_fairly
-from ostler.pool.core.state import KeyState, LeaseRecord, PoolState, SeatQueue, StaleEvent
-from ostler.pool.core.values import KeySpec, RefusalKind, RetireReason, SlotState
+from ostler.pool.core.state import KeyState, PoolState, SeatQueue, StaleEvent
+from ostler.pool.core.values import KeySpec, LeaseId, QueueId, RefusalKind, ResumeToken, RetireReason, SlotState
 
 MAX_TOOL_SETS: Final = 64
 """Tool sets remembered per key. Every decision for the key looks at each of them, on the event loop, and a client may
 send another tool set with every request. A gateway's own tool sets are a handful. A tool set with waiting claims,
-opening seats, a floor or a hint is never forgotten, so the number may exceed this limit while that many are busy.
+opening seats or a floor is never forgotten, so the number may exceed this limit while that many are busy.
 """
 
 
@@ -32,7 +32,7 @@ def key_registered(event: events.KeyRegistered, state: PoolState) -> KeyState | 
     state.recount_spares = True
     key_state = state.keys.get(event.key)
     if key_state is None:
-        key_state = state.keys[event.key] = KeyState(event.key, event.spec, state.now)
+        key_state = state.add_key(event.key, event.spec)
     elif key_state.spec != event.spec:
         _respec(state, key_state, event.spec)
     return key_state
@@ -71,65 +71,57 @@ def claim(event: events.Claim, state: PoolState) -> KeyState | None:
 
 
 def _enqueue(state: PoolState, key_state: KeyState, event: events.Claim) -> Waiting:
+    queue = queue_of(state, key_state, (event.tools, None if event.resume is None else event.claim), event.resume)
     waiting = Waiting(
-        event.claim, event.key, event.tools, event.owner, event.deadline, event.parent, state.now, state.step
+        event.claim, event.key, queue.id, event.owner, event.deadline, event.parent, state.now, state.step
     )
-    if event.tools is None:
-        waiting.miss = why_missed(state, key_state, waiting)
-        state.enqueue(waiting, key_state.transports)
-    else:
-        queue = queue_of(state, key_state, event.tools)
-        waiting.miss = why_missed(state, key_state, waiting)
-        if event.learn:
-            queue.arrivals.record(state.now, refill_seconds(key_state))
-        state.enqueue(waiting, queue.claims)
+    waiting.miss = why_missed(state, key_state, queue)
+    if event.learn and event.resume is None:
+        queue.arrivals.record(state.now, refill_seconds(key_state))
+    state.enqueue(waiting, queue)
     return waiting
 
 
-def queue_of(state: PoolState, key_state: KeyState, tools: str) -> SeatQueue:
-    if tools not in key_state.queues and len(key_state.queues) >= MAX_TOOL_SETS:
+def queue_of(state: PoolState, key_state: KeyState, name: QueueId, resume: ResumeToken = None) -> SeatQueue:
+    if name not in key_state.queues and len(key_state.queues) >= MAX_TOOL_SETS:
         _forget_quietest(state, key_state)
-    return state.get_or_add_queue(key_state, tools)
+    return state.get_or_add_queue(key_state, name, resume)
 
 
 def _forget_quietest(state: PoolState, key_state: KeyState) -> None:
-    """Forget the tool set without arrivals for longest; none that has claims, opening seats, a floor or a hint."""
+    """Forget the tool set without arrivals for longest; none that has claims, opening seats or a floor."""
     can_close = key_state.spec.traits.can_close
     quiet = [
         queue
         for queue in key_state.queues.values()
-        if not (queue.claims.count or queue.opening or queue.floor or state.now < queue.hint_until)
-        and (can_close or not queue.parked)
+        if not (queue.claims.count or queue.opening or queue.floor) and (can_close or not queue.parked)
     ]
     if quiet:
         queue = min(quiet, key=lambda one: one.arrivals.last)
         for seat in list(queue.parked.values()):
             close_seat(state, seat)
-        del key_state.queues[queue.tools]
+        state.remove_queue(key_state, queue)
 
 
 def claim_abandoned(event: events.ClaimAbandoned, state: PoolState) -> KeyState | None:
     """Give back what the caller no longer wants: dequeue its claim, or release a grant that it never took."""
     waiting = state.claims.get(event.claim)
     if waiting is not None:
-        state.dequeue(waiting, state.claim_queue_of(waiting))
+        state.dequeue(waiting)
         return state.keys[waiting.key]
-    return _release(state, state.find_lease(state.granted.get(event.claim)))
+    return _release(state, state.granted.get(event.claim))
 
 
 def lease_released(event: events.LeaseReleased, state: PoolState) -> KeyState | None:
-    lease = state.find_lease(event.lease)
-    if lease.generation != event.generation:
-        raise StaleEvent
-    return _release(state, lease)
+    return _release(state, event.lease)
 
 
-def _release(state: PoolState, lease: LeaseRecord) -> KeyState | None:
-    slot = lease.slot
-    state.hold_seconds += 0.2 * (state.now - lease.since - state.hold_seconds)
-    state.end_lease(lease)
-    if lease.seat is not None:
-        close_seat(state, lease.seat)
+def _release(state: PoolState, lease: LeaseId | None) -> KeyState | None:
+    seat = state.find_lease(lease)
+    slot = seat.slot
+    state.hold_seconds += 0.2 * (state.now - seat.since - state.hold_seconds)
+    state.end_lease(seat)
+    close_seat(state, seat)
     finish_drain(state, slot)
     judge_seats(state, slot)
     return slot.key_state
@@ -145,15 +137,8 @@ def answered(event: events.Answered, state: PoolState) -> KeyState | None:
     return None
 
 
-def hint(event: events.Hint, state: PoolState) -> KeyState | None:
-    key_state = state.find_key(event.key)
-    key_state.cool = False
-    queue_of(state, key_state, event.tools).hint_until = state.now + state.limits.hint_seconds
-    return key_state
-
-
 def warm(event: events.KeepWarm, state: PoolState) -> KeyState | None:
     key_state = state.find_key(event.key)
     key_state.cool = key_state.cool and not event.seats
-    queue_of(state, key_state, event.tools).floor = event.seats
+    queue_of(state, key_state, (event.tools, None)).floor = event.seats
     return key_state

@@ -19,8 +19,8 @@ def begin_drain(state: PoolState, slot: SlotRecord, cause: RetireReason) -> None
     shun(state, slot)
     state.enter(slot, SlotState.DRAINING)
     state.alarm(state.now + state.limits.drain_timeout)
-    for lease in slot.leases.values():
-        state.emit(MoveRequested(lease.id, slot.id, slot.retire))
+    for lease in slot.leases:
+        state.emit(MoveRequested(lease, slot.id, slot.retire))
     finish_drain(state, slot)
 
 
@@ -54,8 +54,8 @@ def lost(state: PoolState, slot: SlotRecord, text: str) -> None:
 
 def _lose(state: PoolState, slot: SlotRecord, cause: RetireReason, text: str) -> None:
     leases = tuple(slot.leases)
-    for lease in list(slot.leases.values()):
-        state.end_lease(lease)
+    for seat in list(slot.leases.values()):
+        state.end_lease(seat)
     for seat in list(slot.seats.values()):
         state.remove_seat(seat)
     if leases:

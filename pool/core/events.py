@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ostler.pool.core.settings import Limits
-from ostler.pool.core.values import ClaimId, Key, KeySpec, LeaseId, Owner, SeatId, SlotId
+from ostler.pool.core.values import ClaimId, Key, KeySpec, LeaseId, Owner, ResumeToken, SeatId, SeatTools, SlotId
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +21,21 @@ class KeyRegistered:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A caller wants a seat with these tools, or (`tools is None`) the key's shared transport.
+    """A caller wants a seat with these tools.
 
-    `learn` False: the claim predicts no further claims, so nothing is kept warm because of it (a seat that resumes one
-    certain session, a process that belongs to one session).
+    `resume`: given, the claim wants a seat of its own, opened with this value (`OpenSeat.resume`) and granted to no
+    other claim. `learn` False: the claim predicts no further claims, so nothing is kept warm because of it (a process
+    that belongs to one session). A claim with `resume` predicts none either.
     """
 
     claim: ClaimId
     key: Key
-    tools: str | None
+    tools: SeatTools
     owner: Owner
     deadline: float
     parent: LeaseId | None = None
     learn: bool = True
+    resume: ResumeToken = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,6 @@ class ClaimAbandoned:
 @dataclass(frozen=True, slots=True)
 class LeaseReleased:
     lease: LeaseId
-    generation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +159,11 @@ class ProbeMissed:
 
 
 @dataclass(frozen=True, slots=True)
-class Hint:
-    """A session with this key is likely to continue: keep one seat ready for a while."""
-
-    key: Key
-    tools: str
-
-
-@dataclass(frozen=True, slots=True)
 class KeepWarm:
     """Keep at least this many seats parked from now on; 0 removes the floor."""
 
     key: Key
-    tools: str
+    tools: SeatTools
     seats: int
 
 
@@ -253,7 +246,6 @@ CoreEvent: TypeAlias = (
     | MemorySampled
     | ProbeAnswered
     | ProbeMissed
-    | Hint
     | KeepWarm
     | Pause
     | Resume

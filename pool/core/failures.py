@@ -9,7 +9,6 @@ Rules:
 """
 
 from ostler.pool.core.actions import MoveRequested
-from ostler.pool.core.breaker import Breaker
 from ostler.pool.core.draining import lost, stop
 from ostler.pool.core.opens import close_seat
 from ostler.pool.core.outcomes import refuse
@@ -28,7 +27,7 @@ def start_failed(state: PoolState, slot: SlotRecord, phase: str, text: str, jitt
 def start_fell_short(state: PoolState, slot: SlotRecord, phase: str, text: str, jitter: float) -> None:
     """A start failed because this machine had no room for it."""
     state.note(Counted.START_FAILED, slot, RetireReason.START_FAILED, f"{phase}: {text}")
-    _breaker(state, slot).fall_short(state.now, state.limits, jitter, phase, text)
+    state.get_or_add_breaker(slot.spec.group).fall_short(state.now, state.limits, jitter, phase, text)
     waited_for = slot.key_state is not None and slot.key_state.waiting > 0
     _fruitless(state, slot, phase, text)
     if waited_for:
@@ -62,14 +61,10 @@ def slot_died(state: PoolState, slot: SlotRecord, text: str) -> None:
 
 
 def _record(state: PoolState, slot: SlotRecord, phase: str, text: str, jitter: float, *, retryable: bool) -> None:
-    breaker = _breaker(state, slot)
+    breaker = state.get_or_add_breaker(slot.spec.group)
     breaker.fail(state.now, state.limits, jitter, phase, text, retryable=retryable)
     if breaker.failures == state.limits.breaker_after:
         state.note(Counted.BREAKER_OPENED, slot, RetireReason.START_FAILED, text)
-
-
-def _breaker(state: PoolState, slot: SlotRecord) -> Breaker:
-    return state.breakers.setdefault(slot.spec.group, Breaker())
 
 
 def prove(state: PoolState, slot: SlotRecord) -> None:
@@ -83,7 +78,7 @@ def prove(state: PoolState, slot: SlotRecord) -> None:
         state.note(Counted.BREAKER_CLOSED, slot)
     breaker.forgive(slot.ready_at)
     if breaker.is_over(state.now, state.limits):
-        del state.breakers[slot.spec.group]
+        state.remove_breaker(slot.spec.group)
 
 
 def open_failed(state: PoolState, seat: SeatRecord, text: str) -> None:

@@ -8,7 +8,7 @@ Rules:
   seat.
 - An event that frees capacity for others (a process place, an open, memory) also settles the unserved keys, in the
   order of their owners' turns.
-- Time only moves forward here, even if the caller's clock goes back. No locks: nothing here can be interrupted.
+- No locks: nothing here can be interrupted.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,16 +31,10 @@ class PoolCore:
     def __init__(self, limits: Limits) -> None:
         self.state = PoolState(limits)
 
-    def tools_in_use(self) -> set[str]:
-        """The tool sets that some seat queue still uses: the runner may forget all others."""
-        return {tools for key_state in self.state.keys.values() for tools in key_state.queues}
-
     def handle(self, event: events.CoreEvent, now: float) -> list[Action]:
         """Record one event and return the actions, which the runner must perform in this order."""
         state = self.state
-        state.now = max(state.now, now)
-        state.step += 1
-        state.out = []
+        state.begin(now)
         try:
             touched = _record(event, state)
         except StaleEvent:
@@ -79,7 +73,6 @@ _RECORDERS: Mapping[type[Any], Callable[[Any, PoolState], KeyState | None]] = {
     events.ClaimAbandoned: client_events.claim_abandoned,
     events.LeaseReleased: client_events.lease_released,
     events.Answered: client_events.answered,
-    events.Hint: client_events.hint,
     events.KeepWarm: client_events.warm,
     events.SlotStarted: process_events.slot_started,
     events.SlotStartFailed: process_events.slot_start_failed,

@@ -5,12 +5,10 @@ only leases which themselves wait for children could serve is refused at once wi
 way is free to end, it waits like any other claim.
 """
 
-from collections.abc import Iterable
-
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.starts import Denial, denial
-from ostler.pool.core.state import KeyState, LeaseRecord, PoolState
-from ostler.pool.core.values import RefusalKind, SeatState, SlotState
+from ostler.pool.core.state import KeyState, PoolState
+from ostler.pool.core.values import LeaseId, RefusalKind, SeatState, SlotState
 
 
 def refuse_deadlocked(state: PoolState) -> None:
@@ -18,7 +16,7 @@ def refuse_deadlocked(state: PoolState) -> None:
         blocked = {one.parent for one in state.nested.values()}
         key_state = state.keys[waiting.key]
         holders = _in_the_way(state, key_state)
-        if holders and all(lease.id in blocked for lease in holders):
+        if holders and all(lease in blocked for lease in holders):
             refuse(
                 state,
                 waiting,
@@ -27,17 +25,17 @@ def refuse_deadlocked(state: PoolState) -> None:
             )
 
 
-def _in_the_way(state: PoolState, key_state: KeyState) -> list[LeaseRecord]:
+def _in_the_way(state: PoolState, key_state: KeyState) -> list[LeaseId]:
     """The leases of which one must end before the key's claim is served; empty if something else can serve it."""
     if state.paused or key_state.paused or _is_moving(key_state):
         return []
     denied = denial(state, key_state, background=False)
     if denied is Denial.KEY_CAP:
-        return _leases(key_state)
+        return [lease for slot in key_state.slots.values() for lease in slot.leases]
     if denied in {Denial.POOL_CAP, Denial.MEMORY}:
         if any(slot.state in {SlotState.CLOSING, SlotState.STARTING} for slot in state.slots.values()):
             return []
-        return list(state.leases.values())
+        return list(state.leases)
     return []
 
 
@@ -48,8 +46,3 @@ def _is_moving(key_state: KeyState) -> bool:
         or any(seat.state in {SeatState.OPENING, SeatState.CLOSING} for seat in slot.seats.values())
         for slot in key_state.slots.values()
     )
-
-
-def _leases(key_state: KeyState) -> list[LeaseRecord]:
-    found: Iterable[LeaseRecord] = (lease for slot in key_state.slots.values() for lease in slot.leases.values())
-    return list(found)

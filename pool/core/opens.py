@@ -45,7 +45,7 @@ def _roomy(state: PoolState, key_state: KeyState, *, fresh_only: bool, ahead: bo
             continue
         crowded = state.open_groups.get(open_group(slot), 0) >= limit
         if crowded or (ahead and open_is_deferred(state, key_state, slot)):
-            state.unserved_keys[key_state.key] = key_state
+            state.mark_unserved(key_state)
         elif slot.retire is None:
             return slot
         elif second is None and not fresh_only:
@@ -56,7 +56,7 @@ def _roomy(state: PoolState, key_state: KeyState, *, fresh_only: bool, ahead: bo
 def _open(state: PoolState, key_state: KeyState, slot: SlotRecord, queue: SeatQueue) -> None:
     seat = state.add_seat(key_state, slot, queue)
     state.alarm(state.now + min(state.limits.open_timeout, state.limits.slow_open_after))
-    state.emit(OpenSeat(seat.id, slot.id, key_state.key, queue.tools))
+    state.emit(OpenSeat(seat.id, slot.id, key_state.key, queue.tools, queue.resume))
 
 
 def _open_ahead(state: PoolState, key_state: KeyState, queue: SeatQueue) -> None:

@@ -24,7 +24,7 @@ def resume(event: events.Resume, state: PoolState) -> KeyState | None:
 def _set_paused(state: PoolState, key: Key | None, *, to: bool) -> KeyState | None:
     if key is None:
         state.paused = to
-        settle_all(state)
+        state.mark_all_unserved()
         return None
     key_state = state.find_key(key)
     key_state.paused = to
@@ -65,7 +65,7 @@ def limits_changed(event: events.LimitsChanged, state: PoolState) -> KeyState | 
         for queue in key_state.queues.values():
             queue.arrivals.follow(state.limits.reserve)
     state.alarm(state.now)
-    settle_all(state)
+    state.mark_all_unserved()
     return None
 
 
@@ -83,7 +83,7 @@ def kill(event: events.Kill, state: PoolState) -> KeyState | None:
 
 def reconnect(event: events.Reconnect, state: PoolState) -> KeyState | None:
     key_state = state.find_key(event.key)
-    state.breakers.pop(key_state.spec.group, None)
+    state.remove_breaker(key_state.spec.group)
     state.capacity_changed = True
     return key_state
 
@@ -94,13 +94,8 @@ def tick(event: events.Tick, state: PoolState) -> KeyState | None:  # noqa: ARG0
         state.alarm(state.now + state.limits.sweep_every)
     sweep(state)
     state.recount_spares = True
-    settle_all(state)
+    state.mark_all_unserved()
     return None
-
-
-def settle_all(state: PoolState) -> None:
-    state.unserved_keys = dict(state.keys)
-    state.capacity_changed = True
 
 
 def shutdown(event: events.Shutdown, state: PoolState) -> KeyState | None:  # noqa: ARG001  # one signature for all events
@@ -113,7 +108,5 @@ def shutdown(event: events.Shutdown, state: PoolState) -> KeyState | None:  # no
             stop(state, slot, RetireReason.SHUTDOWN, hard=False, text="the pool shuts down")
         elif again:
             state.emit(StopSlot(slot.id, hard=True, cause=RetireReason.SHUTDOWN))
-    for index in (state.keys, state.breakers, state.unserved_keys):
-        index.clear()
-    state.recount_spares = False
+    state.forget_keys()
     return None

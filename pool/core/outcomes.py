@@ -9,43 +9,29 @@ Rules:
 
 from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.census import census
-from ostler.pool.core.queueing import FairQueue, Waiting
-from ostler.pool.core.state import KeyState, PoolState, SeatRecord, SlotRecord
+from ostler.pool.core.queueing import Waiting
+from ostler.pool.core.state import KeyState, PoolState, SeatQueue, SeatRecord, SlotRecord
 from ostler.pool.core.values import MissReason, RefusalKind, SlotState, Warmth
 
 
 def serve(state: PoolState, key_state: KeyState) -> None:
     """Grant what is ready to the claims that wait for it."""
-    shared = shared_slot(key_state) if key_state.transports.count else None
-    while shared is not None and (waiting := key_state.transports.head()) is not None:
-        grant(state, waiting, key_state.transports, shared, None)
     for queue in key_state.queues.values():
         while queue.parked and (waiting := queue.claims.head()) is not None:
             seat = min(queue.parked.values(), key=lambda seat: seat.slot.retire is not None)
-            grant(state, waiting, queue.claims, seat.slot, seat)
+            grant(state, waiting, seat)
 
 
-def shared_slot(key_state: KeyState) -> SlotRecord | None:
-    """The process that every transport claim of the key gets: the oldest that is not being replaced."""
-    serving = [slot for slot in key_state.slots.values() if slot.state is SlotState.READY and not slot.shunned]
-    return min(serving, key=lambda slot: (slot.retire is not None, slot.id), default=None)
-
-
-def grant(state: PoolState, waiting: Waiting, claims: FairQueue, slot: SlotRecord, seat: SeatRecord | None) -> None:
-    state.dequeue(waiting, claims)
-    claims.served(waiting.owner)
-    if waiting.owner in state.turns.last:
-        state.turns.took(waiting.owner)
-    lease = state.lease(waiting, slot, seat)
-    warmth = _warmth(waiting, slot, seat)
+def grant(state: PoolState, waiting: Waiting, seat: SeatRecord) -> None:
+    lease = state.lease(waiting, seat)
+    warmth = _warmth(waiting, seat.slot, seat)
     miss = MissReason.NONE if warmth is Warmth.PARKED else waiting.miss
     waited = state.now - waiting.since
-    seat_id = None if seat is None else seat.id
-    state.emit(Grant(waiting.claim, lease.id, lease.generation, waiting.key, slot.id, seat_id, warmth, miss, waited))
+    state.emit(Grant(waiting.claim, lease, waiting.key, seat.slot.id, seat.id, warmth, miss, waited))
 
 
-def _warmth(waiting: Waiting, slot: SlotRecord, seat: SeatRecord | None) -> Warmth:
-    if seat is not None and seat.parked_step < waiting.step:
+def _warmth(waiting: Waiting, slot: SlotRecord, seat: SeatRecord) -> Warmth:
+    if seat.parked_step < waiting.step:
         return Warmth.PARKED
     if slot.ready_step > waiting.step:
         return Warmth.COLD
@@ -64,7 +50,7 @@ def refuse(
     retry_after: float | None = None,
 ) -> None:
     """End a waiting claim with an error that names its cause."""
-    state.dequeue(waiting, state.claim_queue_of(waiting))
+    state.dequeue(waiting)
     if retry_after is None and kind is RefusalKind.SATURATED:
         retry_after = patience(state)
     if not text and (breaker := state.breakers.get(state.keys[waiting.key].spec.group)) is not None:
@@ -78,18 +64,15 @@ def patience(state: PoolState) -> float:
     return min(60.0, max(0.1, state.hold_seconds / max(1, len(state.leases))))
 
 
-def why_missed(state: PoolState, key_state: KeyState, waiting: Waiting) -> MissReason:
-    """Why a parked seat cannot serve the claim, judged on arrival."""
-    if waiting.tools is None:
-        return MissReason.TRANSPORT
+def why_missed(state: PoolState, key_state: KeyState, queue: SeatQueue) -> MissReason:
+    """Why a parked seat cannot serve the next claim of the queue."""
     if state.paused or key_state.paused:
         return MissReason.PAUSED
     breaker = state.breakers.get(key_state.spec.group)
     if breaker is not None and breaker.claims_after > state.now:
         return MissReason.BACKOFF
     if any(slot.room for slot in key_state.slots.values()):
-        first = key_state.queues[waiting.tools].arrivals.mass == 0.0
-        return MissReason.FIRST_USE if first else MissReason.RESERVE_EMPTY
+        return MissReason.FIRST_USE if queue.arrivals.mass == 0.0 else MissReason.RESERVE_EMPTY
     return _without_room(key_state)
 
 

@@ -17,7 +17,6 @@ def slot_started(event: events.SlotStarted, state: PoolState) -> KeyState | None
     state.enter(slot, SlotState.READY)
     slot.jitter, slot.ready_at, slot.ready_step = event.jitter, state.now, state.step
     slot.used_at = slot.probed_at = state.now
-    state.settled_groups.add(slot.spec.traits.open_group)
     state.recount_spares = True
     state.alarm(state.now + state.limits.sweep_every)
     if slot.key_state is not None:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ostler.pool.core.values import ClaimId, Key, LeaseId, MissReason, Owner
+from ostler.pool.core.values import ClaimId, Key, LeaseId, MissReason, Owner, QueueId
 
 
 @dataclass(slots=True, eq=False)
@@ -17,7 +17,7 @@ class Waiting:
 
     claim: ClaimId
     key: Key
-    tools: str | None
+    queue: QueueId
     owner: Owner
     deadline: float
     parent: LeaseId | None

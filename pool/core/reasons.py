@@ -6,6 +6,7 @@ Rules: read-only. Asking changes no decision, sets no alarm and takes no token, 
 from dataclasses import dataclass
 from enum import Enum
 
+from ostler.pool.core.census import tools_text
 from ostler.pool.core.deferral import is_deferred_now
 from ostler.pool.core.reserve import deficit, is_tight, key_cap, processes_wanted, refill_seconds
 from ostler.pool.core.starts import demand, first_is_on_its_way, processes_up, provider_is_starting, supply
@@ -21,7 +22,6 @@ class TargetReason(Enum):
     STEADY = "steady"
     BURST = "burst"
     FLOOR = "floor"
-    HINT = "hint"
     MOST = "most"
     """More was wanted than the reserve rule allows."""
 
@@ -59,7 +59,6 @@ class SeatQueueReasons:
     steady: int
     burst: int
     floor: int
-    hinted_for: float
     most: int
 
 
@@ -98,12 +97,10 @@ def reasons(state: PoolState, key: Key) -> KeyReasons | None:
 def _queue_reasons(state: PoolState, key_state: KeyState, queue: SeatQueue) -> SeatQueueReasons:
     refill, most = refill_seconds(key_state), state.limits.reserve.most
     judged = queue.arrivals.judgement(state.now, refill)
-    hinted_for = max(0.0, queue.hint_until - state.now)
     votes = {
         TargetReason.FLOOR: queue.floor,
         TargetReason.STEADY: judged.steady,
         TargetReason.BURST: judged.burst,
-        TargetReason.HINT: 1 if hinted_for else 0,
     }
     because = max(votes, key=lambda reason: votes[reason])
     wanted = votes[because]
@@ -112,7 +109,7 @@ def _queue_reasons(state: PoolState, key_state: KeyState, queue: SeatQueue) -> S
     elif wanted > most:
         because = TargetReason.MOST
     return SeatQueueReasons(
-        tools=queue.tools,
+        tools=tools_text(queue.tools),
         target=min(wanted, most),
         because=because,
         parked=len(queue.parked),
@@ -124,7 +121,6 @@ def _queue_reasons(state: PoolState, key_state: KeyState, queue: SeatQueue) -> S
         steady=judged.steady,
         burst=judged.burst,
         floor=queue.floor,
-        hinted_for=hinted_for,
         most=most,
     )
 

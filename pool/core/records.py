@@ -1,16 +1,19 @@
 """The records of the pool state: one each for a process, seat, lease, tool set and key.
 
-Rules: a record knows its own limits and nothing of another record's indexes. Every move that touches more than one
-record is made by `PoolState`.
+Rules:
+- A record knows its own limits and nothing of another record's indexes. Every move that touches more than one record is
+  made by `PoolState`.
+- Which state may follow which is data. Any other move raises `ImpossibleTransition`: it is a defect of the core, never
+  a fault of an agent or a caller.
 """
 
 import math
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ostler.pool.core.growth import Weights
 from ostler.pool.core.queueing import FairQueue
 from ostler.pool.core.sizing import Arrivals
-from ostler.pool.core.transitions import SEAT_MOVES, SLOT_MOVES, moved
 from ostler.pool.core.values import (
     ClaimId,
     CoreSharing,
@@ -18,12 +21,43 @@ from ostler.pool.core.values import (
     KeySpec,
     LeaseId,
     Owner,
+    QueueId,
+    ResumeToken,
     RetireReason,
     SeatId,
     SeatState,
+    SeatTools,
     SlotId,
     SlotState,
 )
+
+SLOT_MOVES: dict[SlotState, frozenset[SlotState]] = {
+    SlotState.STARTING: frozenset({SlotState.READY, SlotState.CLOSING, SlotState.GONE}),
+    SlotState.READY: frozenset({SlotState.DRAINING, SlotState.CLOSING, SlotState.GONE}),
+    SlotState.DRAINING: frozenset({SlotState.CLOSING, SlotState.GONE}),
+    SlotState.CLOSING: frozenset({SlotState.GONE}),
+    SlotState.GONE: frozenset(),
+}
+SEAT_MOVES: dict[SeatState, frozenset[SeatState]] = {
+    SeatState.OPENING: frozenset({SeatState.PARKED, SeatState.CLOSING, SeatState.GONE}),
+    SeatState.PARKED: frozenset({SeatState.LEASED, SeatState.CLOSING, SeatState.GONE}),
+    SeatState.LEASED: frozenset({SeatState.CLOSING, SeatState.GONE}),
+    SeatState.CLOSING: frozenset({SeatState.GONE}),
+    SeatState.GONE: frozenset(),
+}
+
+State = TypeVar("State", SlotState, SeatState)
+
+
+class ImpossibleTransition(AssertionError):  # named by what happened; it is a defect, not an error to handle
+    """The core tried to make a move that its table does not have."""
+
+
+def moved(table: dict[State, frozenset[State]], before: State, after: State) -> State:
+    """Return the new state if the table allows the move; otherwise raise."""
+    if after not in table[before]:
+        raise ImpossibleTransition(f"{before.value} -> {after.value}")
+    return after
 
 
 @dataclass(slots=True, eq=False)
@@ -37,7 +71,6 @@ class SlotRecord:
     id: SlotId
     key: Key
     spec: KeySpec
-    generation: int
     since: float
     born: float
     key_state: "KeyState | None" = None
@@ -48,12 +81,11 @@ class SlotRecord:
     adopted_step: int = -1
     used_at: float = 0.0
     seats: "dict[SeatId, SeatRecord]" = field(default_factory=dict)
-    leases: "dict[LeaseId, LeaseRecord]" = field(default_factory=dict)
+    leases: "dict[LeaseId, SeatRecord]" = field(default_factory=dict)
     opening: int = 0
     parked: int = 0
     opened: int = 0
     served: int = 0
-    ever_leased: bool = False
     leaked: int = 0
     unjudged: bool = False
     charge: int = 0
@@ -87,7 +119,7 @@ class SlotRecord:
     def untouched(self) -> bool:
         """No lease has ever been on it, and it is not going away."""
         fresh = self.state is SlotState.STARTING or self.state is SlotState.READY
-        return fresh and not self.ever_leased and self.retire is None and not self.shunned
+        return fresh and not self.served and self.retire is None and not self.shunned
 
     @property
     def idle(self) -> bool:
@@ -110,6 +142,9 @@ class SeatRecord:
     """It counts against the opens that may run in parallel."""
     parked_step: int = -1
     lease: LeaseId | None = None
+    """The right to it, which `owner` was granted for `claim`."""
+    claim: ClaimId = None
+    owner: Owner = None
 
     def enter(self, state: SeatState, now: float) -> None:
         self.state = moved(SEAT_MOVES, self.state, state)
@@ -117,38 +152,31 @@ class SeatRecord:
 
 
 @dataclass(slots=True, eq=False)
-class LeaseRecord:
-    """The right to a seat, or (`seat is None`) to the shared transport."""
-
-    id: LeaseId
-    generation: int
-    claim: ClaimId
-    key: Key
-    owner: Owner
-    slot: SlotRecord
-    seat: SeatRecord | None
-    since: float
-
-
-@dataclass(slots=True, eq=False)
 class SeatQueue:
-    """One key and tool set: its waiting claims, the seats opened ahead, and what was learned of its arrivals."""
+    """The seats of one key that are interchangeable: those of one tool set, or those of one claim that resumes.
 
-    tools: str
+    It has the waiting claims, the seats opened ahead, and what was learned of its arrivals.
+    """
+
+    id: QueueId
+    resume: ResumeToken
     arrivals: Arrivals
     claims: FairQueue = field(default_factory=FairQueue)
     parked: dict[SeatId, SeatRecord] = field(default_factory=dict)
     opening: int = 0
     floor: int = 0
-    hint_until: float = 0.0
     failures: int = 0
     open_after: float = 0.0
     short_since: float | None = None
 
+    @property
+    def tools(self) -> SeatTools:
+        return self.id[0]
+
 
 @dataclass(slots=True, eq=False)
 class KeyState:
-    """One key: its processes, its seat queues, and the claims for its shared transport.
+    """One key: its processes and its seat queues.
 
     `cool`: nothing is kept warm, not even what was learned or configured, until a caller asks for the key again.
     """
@@ -157,8 +185,7 @@ class KeyState:
     spec: KeySpec
     used_at: float
     slots: dict[SlotId, SlotRecord] = field(default_factory=dict)
-    queues: dict[str, SeatQueue] = field(default_factory=dict)
-    transports: FairQueue = field(default_factory=FairQueue)
+    queues: dict[QueueId, SeatQueue] = field(default_factory=dict)
     paused: bool = False
     cool: bool = False
     open_seconds: float = 0.25
@@ -175,7 +202,7 @@ class KeyState:
 
     @property
     def waiting(self) -> int:
-        count = self.transports.count
+        count = 0
         for queue in self.queues.values():
             count += queue.claims.count
         return count
@@ -190,9 +217,6 @@ class KeyState:
     def spares(self) -> int:
         """The number of unassigned processes that the key asks for."""
         return 0 if self.cool else self.spec.spares
-
-    def claim_queues(self) -> list[FairQueue]:
-        return [self.transports, *(queue.claims for queue in self.queues.values())]
 
 
 def open_group(slot: SlotRecord) -> str | SlotId:

@@ -1,8 +1,7 @@
 """What is kept warm for claims that have not come yet: parked seats per seat queue, processes per key.
 
 Rules:
-- The target is what was learned of the queue's arrivals, at least its floor, one while a hint lasts, and at most the
-  rule's `most`.
+- The target is what was learned of the queue's arrivals, at least its floor, and at most the rule's `most`.
 - Nothing is opened ahead beyond the memory budget.
 - A surplus parked seat is closed only if the agent can close it: otherwise closing frees nothing and leaks a session.
 - Retired processes carry no reserve.
@@ -18,7 +17,7 @@ def target(state: PoolState, key_state: KeyState, queue: SeatQueue) -> int:
     """Seats to keep parked in this seat queue now."""
     if key_state.cool:
         return 0
-    wanted = queue.arrivals.target(state.now, refill_seconds(key_state)) or (1 if state.now < queue.hint_until else 0)
+    wanted = queue.arrivals.target(state.now, refill_seconds(key_state))
     return min(max(wanted, queue.floor), state.limits.reserve.most)
 
 
@@ -53,7 +52,7 @@ def processes_wanted(state: PoolState, key_state: KeyState) -> int:
     seats, moving, settled, recurring = 0, 0, 0, False
     for queue in key_state.queues.values():
         seats += target(state, key_state, queue)
-        recurring = recurring or now < queue.hint_until or queue.arrivals.recurring(now, refill)
+        recurring = recurring or queue.arrivals.recurring(now, refill)
     for slot in key_state.slots.values():
         if slot.retire is None and slot.state is SlotState.READY:
             settled += len(slot.leases)

@@ -32,7 +32,6 @@ class Limits:
     idle_after: float = 900.0
     forget_after: float = 86400.0
     max_idle_keys: int = 128
-    hint_seconds: float = 120.0
     max_age: float = 6 * 3600.0
     age_jitter: float = 0.2
     memory_budget: int | None = None
@@ -66,7 +65,6 @@ class Limits:
         outlasting = {
             "start_timeout": self.start_timeout,
             "idle_after": self.idle_after,
-            "hint_seconds": self.hint_seconds,
             "max_age less its jitter": self.max_age * (1 - self.age_jitter),
         }
         for name, seconds in outlasting.items():

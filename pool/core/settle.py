@@ -29,16 +29,11 @@ def settle_fairly(state: PoolState, touched: KeyState | None) -> None:
     """
     if touched is not None:
         if state.capacity_changed:
-            state.unserved_keys[touched.key] = touched
+            state.mark_unserved(touched)
         else:
             settle(state, touched)
     while state.capacity_changed and state.unserved_keys:
-        state.capacity_changed = False
-        waiting = list(state.unserved_keys.values())
-        if len(waiting) > 1:
-            waiting.sort(key=state.rank)
-        state.unserved_keys = {}
-        for key_state in waiting:
+        for key_state in state.take_unserved():
             settle(state, key_state)
     state.capacity_changed = False
     if state.recount_spares and not state.paused:

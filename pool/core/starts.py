@@ -21,7 +21,7 @@ from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.queueing import Waiting
 from ostler.pool.core.reserve import is_tight, key_cap, processes_wanted
 from ostler.pool.core.state import KeyState, PoolState, SlotRecord
-from ostler.pool.core.values import KeySpec, RefusalKind, SeatState, SlotState, Traits
+from ostler.pool.core.values import KeySpec, QueueId, RefusalKind, SeatState, SlotState, Traits
 
 
 class Denial(Enum):
@@ -40,12 +40,12 @@ CAPS = frozenset({Denial.KEY_CAP, Denial.POOL_CAP, Denial.MEMORY})
 
 
 def demand(key_state: KeyState) -> int:
-    """Seats (or one transport) that claims need beyond those being opened."""
+    """Seats that claims need beyond those being opened."""
     seats = 0
     for queue in key_state.queues.values():
         if queue.claims.count > queue.opening:
             seats += queue.claims.count - queue.opening
-    return seats + 1 if key_state.transports.count and not can_serve_soon(key_state) else seats
+    return seats
 
 
 def can_serve_soon(key_state: KeyState) -> bool:
@@ -73,7 +73,7 @@ def take_from_reserve(state: PoolState, key_state: KeyState) -> bool:
         return False
     if len(key_state.slots) >= key_cap(state, key_state):
         return False
-    wanted = {queue.tools for queue in key_state.queues.values() if queue.claims.count > queue.opening}
+    wanted = {queue.id for queue in key_state.queues.values() if queue.claims.count > queue.opening}
     fitting = [
         (_readiness(slot, wanted), slot.id, slot)
         for slot in reserve.slots.values()
@@ -90,9 +90,9 @@ def take_from_reserve(state: PoolState, key_state: KeyState) -> bool:
 USELESS = 4
 
 
-def _readiness(slot: SlotRecord, wanted: set[str]) -> int:
-    """How soon an untouched process has a seat with the wanted tools; smaller is sooner."""
-    states = {seat.state for seat in slot.seats.values() if seat.queue.tools in wanted}
+def _readiness(slot: SlotRecord, wanted: set[QueueId]) -> int:
+    """How soon an untouched process has a seat of the wanted queues; smaller is sooner."""
+    states = {seat.state for seat in slot.seats.values() if seat.queue.id in wanted}
     if SeatState.PARKED in states:
         return 0
     if SeatState.OPENING in states:
@@ -143,7 +143,7 @@ def start_missing(state: PoolState, key_state: KeyState) -> None:
         start(state, key_state.spec, key_state, key_state)
         missing -= 1
     if missing > 0:
-        state.unserved_keys[key_state.key] = key_state
+        state.mark_unserved(key_state)
 
 
 def processes_up(key_state: KeyState) -> int:
@@ -158,13 +158,11 @@ def processes_up(key_state: KeyState) -> int:
 def start(state: PoolState, spec: KeySpec, key_state: KeyState, owner: KeyState | None) -> SlotRecord:
     """Reserve the slot and order its start. Without an owner the process is a spare."""
     if owner is not None:
-        for claims in key_state.claim_queues():
-            if (head := claims.head()) is not None:
-                state.turns.took(head.owner)
+        state.take_turns(key_state)
     slot = state.add_slot(key_state.key, spec, owner, _expected(key_state))
     state.tokens -= 1.0
     state.alarm(state.now + state.limits.start_timeout)
-    state.emit(StartSlot(slot.id, key_state.key, spec.fingerprint, slot.generation, owner is None))
+    state.emit(StartSlot(slot.id, key_state.key, spec.fingerprint, owner is None))
     return slot
 
 
@@ -251,7 +249,7 @@ def _expected(key_state: KeyState) -> int:
 
 def _starve(state: PoolState, key_state: KeyState, denied: Denial, short: int) -> None:
     """Claims stay short of seats: make room where a cap is the reason, refuse at once where waiting cannot help."""
-    state.unserved_keys[key_state.key] = key_state
+    state.mark_unserved(key_state)
     if denied in CAPS:
         made = make_room(state, key_state, short, elsewhere=denied is not Denial.KEY_CAP)
         if denied is Denial.MEMORY and not made and not key_state.slots:
@@ -266,7 +264,7 @@ def _starve(state: PoolState, key_state: KeyState, denied: Denial, short: int) -
 
 def all_waiting(key_state: KeyState) -> list[Waiting]:
     """The waiting claims of the key, as a copy: the caller may refuse them while it iterates."""
-    return [waiting for claims in key_state.claim_queues() for waiting in claims]
+    return [waiting for queue in key_state.queues.values() for waiting in queue.claims]
 
 
 def refuse_all(state: PoolState, key_state: KeyState, kind: RefusalKind, *, phase: str = "", text: str = "") -> None:

@@ -1,7 +1,8 @@
 """The pool state: every record and index, and the few moves that keep them consistent with each other.
 
 Rules:
-- Only this file adds to or removes from an index, so no two indexes can disagree.
+- Only this file adds to or removes from an index, its own or a record's, so no two indexes can disagree
+  (`tests/unit/core/test_indexes.py` checks it).
 - Ids come from one counter and are never used twice.
 - Every decision is recorded here before its action is returned: there is nothing to undo.
 - The deciding modules import the record types from here as well, together with the moves.
@@ -11,8 +12,8 @@ from dataclasses import dataclass, field
 
 from ostler.pool.core import actions
 from ostler.pool.core.breaker import Breaker
-from ostler.pool.core.queueing import FairQueue, OwnerTurns, Waiting
-from ostler.pool.core.records import KeyState, LeaseRecord, SeatQueue, SeatRecord, SlotRecord, open_group
+from ostler.pool.core.queueing import OwnerTurns, Waiting
+from ostler.pool.core.records import KeyState, SeatQueue, SeatRecord, SlotRecord, open_group
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.sizing import Arrivals
 from ostler.pool.core.values import (
@@ -21,6 +22,8 @@ from ostler.pool.core.values import (
     Key,
     KeySpec,
     LeaseId,
+    QueueId,
+    ResumeToken,
     RetireReason,
     SeatId,
     SeatState,
@@ -28,7 +31,7 @@ from ostler.pool.core.values import (
     SlotState,
 )
 
-__all__ = ["KeyState", "LeaseRecord", "PoolState", "SeatQueue", "SeatRecord", "SlotRecord", "StaleEvent", "open_group"]
+__all__ = ["KeyState", "PoolState", "SeatQueue", "SeatRecord", "SlotRecord", "StaleEvent", "open_group"]
 
 
 class StaleEvent(Exception):  # not an error: a lookup uses it to say "not there"
@@ -44,7 +47,7 @@ class PoolState:
     keys: dict[Key, KeyState] = field(default_factory=dict)
     slots: dict[SlotId, SlotRecord] = field(default_factory=dict)
     seats: dict[SeatId, SeatRecord] = field(default_factory=dict)
-    leases: dict[LeaseId, LeaseRecord] = field(default_factory=dict)
+    leases: dict[LeaseId, SeatRecord] = field(default_factory=dict)
     claims: dict[ClaimId, Waiting] = field(default_factory=dict)
     granted: dict[ClaimId, LeaseId] = field(default_factory=dict)
     nested: dict[ClaimId, Waiting] = field(default_factory=dict)
@@ -81,6 +84,12 @@ class PoolState:
         """The tokens for starts that the bucket holds now, at the present rate."""
         earned = (self.now - self.tokens_at) * self.limits.starts_per_second
         return min(float(self.limits.start_burst), self.tokens + earned)
+
+    def begin(self, now: float) -> None:
+        """Begin the step of one event. Time only moves forward here, even if the caller's clock goes back."""
+        self.now = max(self.now, now)
+        self.step += 1
+        self.out = []
 
     def emit(self, action: actions.Action) -> None:
         self.out.append(action)
@@ -119,38 +128,93 @@ class PoolState:
             raise StaleEvent
         return seat
 
-    def find_lease(self, number: LeaseId | None) -> LeaseRecord:
-        lease = None if number is None else self.leases.get(number)
-        if lease is None:
+    def find_lease(self, number: LeaseId | None) -> SeatRecord:
+        """The seat that is leased by this number."""
+        seat = None if number is None else self.leases.get(number)
+        if seat is None:
             raise StaleEvent
-        return lease
+        return seat
+
+    # keys
+
+    def add_key(self, key: Key, spec: KeySpec) -> KeyState:
+        key_state = self.keys[key] = KeyState(key, spec, self.now)
+        return key_state
+
+    def remove_key(self, key_state: KeyState) -> None:
+        del self.keys[key_state.key]
+        self.unserved_keys.pop(key_state.key, None)
+
+    def get_or_add_queue(self, key_state: KeyState, name: QueueId, resume: ResumeToken = None) -> SeatQueue:
+        """The seat queue of this name, created on first use."""
+        queue = key_state.queues.get(name)
+        if queue is None:
+            queue = key_state.queues[name] = SeatQueue(name, resume, Arrivals(self.limits.reserve))
+        return queue
+
+    def remove_queue(self, key_state: KeyState, queue: SeatQueue) -> None:
+        del key_state.queues[queue.id]
+
+    def mark_unserved(self, key_state: KeyState) -> None:
+        """The key lacks something: settle it again when capacity changes."""
+        self.unserved_keys[key_state.key] = key_state
+
+    def mark_all_unserved(self) -> None:
+        """Settle every key again."""
+        self.unserved_keys = dict(self.keys)
+        self.capacity_changed = True
+
+    def take_unserved(self) -> list[KeyState]:
+        """The unserved keys, in the order of their owners' turns; each is marked again if it still lacks something."""
+        self.capacity_changed = False
+        unserved, self.unserved_keys = list(self.unserved_keys.values()), {}
+        if len(unserved) > 1:
+            unserved.sort(key=self.rank)
+        return unserved
+
+    def forget_keys(self) -> None:
+        """The pool is closed: no key is served any more."""
+        for index in (self.keys, self.breakers, self.unserved_keys):
+            index.clear()
+        self.recount_spares = False
+
+    # failures of starts
+
+    def get_or_add_breaker(self, group: tuple[str, str]) -> Breaker:
+        return self.breakers.setdefault(group, Breaker())
+
+    def remove_breaker(self, group: tuple[str, str]) -> None:
+        self.breakers.pop(group, None)
 
     # claims
 
-    def enqueue(self, waiting: Waiting, fair_queue: FairQueue) -> None:
+    def enqueue(self, waiting: Waiting, queue: SeatQueue) -> None:
         self.claims[waiting.claim] = waiting
         if waiting.parent is not None:
             self.nested[waiting.claim] = waiting
-        fair_queue.add(waiting)
+        queue.claims.add(waiting)
         self.turns.join(waiting.owner)
         self.alarm(waiting.deadline)
 
-    def dequeue(self, waiting: Waiting, fair_queue: FairQueue) -> None:
+    def dequeue(self, waiting: Waiting) -> None:
+        claims = self.keys[waiting.key].queues[waiting.queue].claims
         del self.claims[waiting.claim]
         self.nested.pop(waiting.claim, None)
-        fair_queue.remove(waiting)
+        claims.remove(waiting)
         self.turns.leave(waiting.owner)
-        if not fair_queue.count:
+        if not claims.count:
             self.capacity_changed = True  # the key's process may now be idle and make room for another
 
-    def claim_queue_of(self, waiting: Waiting) -> FairQueue:
-        key_state = self.keys[waiting.key]
-        return key_state.transports if waiting.tools is None else key_state.queues[waiting.tools].claims
+    def take_turns(self, key_state: KeyState) -> None:
+        """A process is started for the key: the owners that come first in its queues have had their turn."""
+        for queue in key_state.queues.values():
+            if (head := queue.claims.head()) is not None:
+                self.turns.took(head.owner)
 
     def rank(self, key_state: KeyState) -> int:
         """Rank a key for settling: the key whose waiting owner had its last turn longest ago comes first."""
         turns = self.turns
-        rank = turns.of(key_state.transports.head())
+        rank = turns.of(None)
         for queue in key_state.queues.values():
             if queue.claims.count and (turn := turns.of(queue.claims.head())) < rank:
                 rank = turn
@@ -159,8 +223,7 @@ class PoolState:
     # slots
 
     def add_slot(self, key: Key, spec: KeySpec, key_state: KeyState | None, charge: int) -> SlotRecord:
-        number = self.new_id()
-        slot = SlotRecord(SlotId(number), key, spec, number, self.now, self.now, key_state, used_at=self.now)
+        slot = SlotRecord(SlotId(self.new_id()), key, spec, self.now, self.now, key_state, used_at=self.now)
         self.slots[slot.id] = slot
         if key_state is None:
             self.spares[slot.id] = slot
@@ -173,6 +236,9 @@ class PoolState:
     def adopt(self, slot: SlotRecord, key_state: KeyState) -> None:
         del self.spares[slot.id]
         self.recount_spares = True
+        self._assign(slot, key_state)
+
+    def _assign(self, slot: SlotRecord, key_state: KeyState) -> None:
         slot.key_state, slot.key, slot.spec = key_state, key_state.key, key_state.spec
         key_state.came_up = key_state.came_up or slot.state is SlotState.READY
         slot.adopted_step, slot.used_at = self.step, self.now
@@ -181,35 +247,27 @@ class PoolState:
     def take_over(self, slot: SlotRecord, reserve: KeyState, key_state: KeyState) -> None:
         """Move a process that no session has used to another key, with its seats."""
         del reserve.slots[slot.id]
-        slot.key_state, slot.key, slot.spec = key_state, key_state.key, key_state.spec
-        key_state.came_up = key_state.came_up or slot.state is SlotState.READY
-        slot.adopted_step, slot.used_at = self.step, self.now
-        key_state.slots[slot.id] = slot
+        self._assign(slot, key_state)
         for seat in slot.seats.values():
             before, seat.key_state, seat.queue = (
                 seat.queue,
                 key_state,
-                self.get_or_add_queue(key_state, seat.queue.tools),
+                self.get_or_add_queue(key_state, seat.queue.id, seat.queue.resume),
             )
             if seat.state is SeatState.OPENING:
                 before.opening -= 1
                 seat.queue.opening += 1
             elif seat.state is SeatState.PARKED:
                 seat.queue.parked[seat.id] = before.parked.pop(seat.id)
-        self.unserved_keys[reserve.key] = reserve
+        self.mark_unserved(reserve)
         self.capacity_changed = True
-
-    def get_or_add_queue(self, key_state: KeyState, tools: str) -> SeatQueue:
-        """The seat queue of a tool set, created on first use."""
-        queue = key_state.queues.get(tools)
-        if queue is None:
-            queue = key_state.queues[tools] = SeatQueue(tools, Arrivals(self.limits.reserve))
-        return queue
 
     def enter(self, slot: SlotRecord, state: SlotState) -> None:
         if slot.state is SlotState.STARTING:
             self.starting -= 1
             self.capacity_changed = True
+            if state is SlotState.READY:
+                self.settled_groups.add(slot.spec.traits.open_group)
         slot.enter(state, self.now)
 
     def remove_slot(self, slot: SlotRecord) -> None:
@@ -270,34 +328,32 @@ class PoolState:
         del seat.queue.parked[seat.id]
         seat.slot.parked -= 1
 
-    def lease(self, waiting: Waiting, slot: SlotRecord, seat: SeatRecord | None) -> LeaseRecord:
-        lease = LeaseRecord(
-            LeaseId(self.new_id()),
-            slot.generation,
-            waiting.claim,
-            waiting.key,
-            waiting.owner,
-            slot,
-            seat,
-            self.now,
-        )
-        if seat is not None:
-            self._unpark(seat)
-            seat.enter(SeatState.LEASED, self.now)
-            seat.lease = lease.id
-            slot.served += 1
-            if not slot.has_answered:
-                self.first_answer_pending.setdefault(slot.id, self.now)
-        self.leases[lease.id] = slot.leases[lease.id] = lease
-        self.granted[waiting.claim] = lease.id
-        slot.used_at, slot.ever_leased = self.now, True
+    def lease(self, waiting: Waiting, seat: SeatRecord) -> LeaseId:
+        """Grant the seat to the claim, whose owner has had its turn with that."""
+        slot = seat.slot
+        self.dequeue(waiting)
+        seat.queue.claims.served(waiting.owner)
+        if waiting.owner in self.turns.last:
+            self.turns.took(waiting.owner)
+        lease = LeaseId(self.new_id())
+        self._unpark(seat)
+        seat.enter(SeatState.LEASED, self.now)
+        seat.lease, seat.claim, seat.owner = lease, waiting.claim, waiting.owner
+        slot.served += 1
+        if not slot.has_answered:
+            self.first_answer_pending.setdefault(slot.id, self.now)
+        self.leases[lease] = slot.leases[lease] = seat
+        self.granted[waiting.claim] = lease
+        slot.used_at = self.now
         return lease
 
-    def end_lease(self, lease: LeaseRecord) -> None:
-        del self.leases[lease.id], lease.slot.leases[lease.id], self.granted[lease.claim]
-        lease.slot.used_at = self.now
-        if not lease.slot.leases:
-            self.first_answer_pending.pop(lease.slot.id, None)
+    def end_lease(self, seat: SeatRecord) -> None:
+        slot, lease = seat.slot, self.granted.pop(seat.claim)
+        del self.leases[lease], slot.leases[lease]
+        seat.lease = None
+        slot.used_at = self.now
+        if not slot.leases:
+            self.first_answer_pending.pop(slot.id, None)
         self.capacity_changed = True
 
     # first answers

@@ -131,8 +131,8 @@ def _tidy(state: PoolState, key_state: KeyState) -> None:
     for queue in list(key_state.queues.values()):
         _close_surplus(state, key_state, queue)
         if _says_nothing(state, key_state, queue):
-            del key_state.queues[queue.tools]
-    if key_state.queues or key_state.slots or key_state.transports.count or key_state.paused:
+            state.remove_queue(key_state, queue)
+    if key_state.queues or key_state.slots or key_state.paused:
         key_state.used_at = state.now
     elif state.now - key_state.used_at >= _keep_seconds(state, key_state) and not _stands_for_spares(state, key_state):
         _forget(state, key_state)
@@ -146,18 +146,17 @@ def _keep_seconds(state: PoolState, key_state: KeyState) -> float:
 
 def _forget_surplus(state: PoolState) -> None:
     """Bound the number of keys that are only remembered, because clients choose models and directories."""
-    asleep = [key_state for key_state in state.keys.values() if _is_asleep(state, key_state)]
+    asleep = [key_state for key_state in state.keys.values() if _is_asleep(key_state)]
     surplus = len(asleep) - state.limits.max_idle_keys
     for key_state in sorted(asleep, key=_last_claim)[: max(0, surplus)]:
         if not _stands_for_spares(state, key_state):
             _forget(state, key_state)
 
 
-def _is_asleep(state: PoolState, key_state: KeyState) -> bool:
+def _is_asleep(key_state: KeyState) -> bool:
     """Whether forgetting the key would lose nothing but what was learned of its arrivals."""
-    return not (key_state.slots or key_state.transports.count or key_state.paused) and not any(
-        queue.claims.count or queue.parked or queue.opening or queue.floor or state.now < queue.hint_until
-        for queue in key_state.queues.values()
+    return not (key_state.slots or key_state.paused) and not any(
+        queue.claims.count or queue.parked or queue.opening or queue.floor for queue in key_state.queues.values()
     )
 
 
@@ -166,8 +165,7 @@ def _last_claim(key_state: KeyState) -> float:
 
 
 def _forget(state: PoolState, key_state: KeyState) -> None:
-    del state.keys[key_state.key]
-    state.unserved_keys.pop(key_state.key, None)
+    state.remove_key(key_state)
     state.emit(ForgetKey(key_state.key))
 
 
@@ -199,7 +197,7 @@ def _says_nothing(state: PoolState, key_state: KeyState, queue: SeatQueue) -> bo
     Bursts are worth a long memory. A tool set that came one at a time and no longer recurs is not: a client that sends
     another one with every request would leave a day's worth of them, and every decision looks at each.
     """
-    if queue.claims.count or queue.parked or queue.opening or queue.floor or state.now < queue.hint_until:
+    if queue.claims.count or queue.parked or queue.opening or queue.floor:
         return False
     if state.now - queue.arrivals.last >= state.limits.forget_after:
         return True
@@ -213,4 +211,4 @@ def _drop_breakers(state: PoolState) -> None:
             group for group, one in state.breakers.items() if group not in used or one.is_over(state.now, state.limits)
         ]
         for group in over:
-            del state.breakers[group]
+            state.remove_breaker(group)

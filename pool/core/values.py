@@ -2,7 +2,8 @@
 
 Rules:
 - An id is never used twice, so an id that is not in the state is GONE, and an event that names it is stale.
-- A key is opaque here; the fingerprint beside it stands for every input that shapes the process.
+- Keys, tools and resume tokens are opaque here: the core compares them and hands them back. The fingerprint beside a
+  key stands for every input that shapes the process.
 """
 
 from collections.abc import Hashable
@@ -16,6 +17,12 @@ LeaseId = NewType("LeaseId", int)
 ClaimId: TypeAlias = Hashable
 Key: TypeAlias = Hashable
 Owner: TypeAlias = Hashable
+SeatTools: TypeAlias = Hashable
+"""What a seat is opened with. Seats of equal tools are interchangeable."""
+ResumeToken: TypeAlias = Hashable
+"""What one claim's own seat is opened with besides; None for a seat that any claim may get."""
+QueueId: TypeAlias = tuple[SeatTools, ClaimId | None]
+"""Names a seat queue of a key: its tools, and the claim whose own it is, if it is one claim's."""
 
 
 class SlotState(Enum):
@@ -61,7 +68,6 @@ class MissReason(Enum):
     REPLACING = "replacing"
     BACKOFF = "backoff"
     PAUSED = "paused"
-    TRANSPORT = "transport"
 
 
 class RefusalKind(Enum):

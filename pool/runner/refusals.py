@@ -1,10 +1,4 @@
-"""From the core's refusal to a typed error with its facts.
-
-Rules: one row per kind of refusal, and every kind has a row.
-"""
-
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+"""From the core's refusal to a typed error with its facts."""
 
 from ostler.pool.core.actions import Refuse
 from ostler.pool.core.values import PoolCensus, RefusalKind
@@ -18,7 +12,7 @@ from ostler.pool.errors import (
     PoolPaused,
     PoolSaturated,
 )
-from ostler.pool.runner.live import PoolKey
+from ostler.pool.keys import PoolKey
 
 
 class ForgottenKey(AssertionError):
@@ -45,54 +39,30 @@ def refusal_error(refuse: Refuse, key: PoolKey, failure: PoolError | None) -> Po
     told = refuse.kind in (RefusalKind.START_FAILED, RefusalKind.OPEN_FAILED)
     if failure is not None and told and str(failure) == refuse.text:
         return failure.again()
-    return ROWS[refuse.kind](refuse, key)
+    return _typed(refuse, key)
 
 
-def _closed(_refuse: Refuse, _key: PoolKey) -> PoolError:
-    return PoolClosed()
-
-
-def _failed(refuse: Refuse, key: PoolKey) -> PoolError:
-    phase = Phase.SESSION_OPEN if refuse.kind is RefusalKind.OPEN_FAILED else Phase.SPAWN
-    return AgentStartFailed(provider=key.key.provider, phase=phase, command=(), why=refuse.text, waited=refuse.waited)
-
-
-def _breaker_open(refuse: Refuse, key: PoolKey) -> PoolError:
-    return BreakerOpen(
-        provider=key.key.provider, retry_after=refuse.retry_after or 0.0, last_failure=refuse.text or "not recorded"
-    )
-
-
-def _paused(refuse: Refuse, key: PoolKey) -> PoolError:
-    return PoolPaused(key=str(key), waited=refuse.waited)
-
-
-def _deadlock(refuse: Refuse, key: PoolKey) -> PoolError:
-    return NestedClaimRefused(key=str(key), census=census_text(refuse.census))
-
-
-def _saturated(refuse: Refuse, key: PoolKey) -> PoolError:
-    return PoolSaturated(
-        what=f"no seat for {key} after {refuse.waited:.1f} s",
-        census=census_text(refuse.census),
-        retry_after=refuse.retry_after or 1.0,
-        last_failure=refuse.text or None,
-    )
-
-
-def _forgotten(_refuse: Refuse, key: PoolKey) -> PoolError:
-    raise ForgottenKey(f"{key} was claimed without being registered")
-
-
-ROWS: Mapping[RefusalKind, Callable[[Refuse, PoolKey], PoolError]] = MappingProxyType(
-    {
-        RefusalKind.CLOSED: _closed,
-        RefusalKind.START_FAILED: _failed,
-        RefusalKind.OPEN_FAILED: _failed,
-        RefusalKind.BREAKER_OPEN: _breaker_open,
-        RefusalKind.PAUSED: _paused,
-        RefusalKind.DEADLOCK: _deadlock,
-        RefusalKind.SATURATED: _saturated,
-        RefusalKind.UNKNOWN_KEY: _forgotten,
-    }
-)
+def _typed(refuse: Refuse, key: PoolKey) -> PoolError:
+    provider, waited, text = key.key.provider, refuse.waited, refuse.text
+    match refuse.kind:
+        case RefusalKind.CLOSED:
+            return PoolClosed()
+        case RefusalKind.START_FAILED | RefusalKind.OPEN_FAILED:
+            phase = Phase.SESSION_OPEN if refuse.kind is RefusalKind.OPEN_FAILED else Phase.SPAWN
+            return AgentStartFailed(provider=provider, phase=phase, command=(), why=text, waited=waited)
+        case RefusalKind.BREAKER_OPEN:
+            retry_after = refuse.retry_after or 0.0
+            return BreakerOpen(provider=provider, retry_after=retry_after, last_failure=text or "not recorded")
+        case RefusalKind.PAUSED:
+            return PoolPaused(key=str(key), waited=waited)
+        case RefusalKind.DEADLOCK:
+            return NestedClaimRefused(key=str(key), census=census_text(refuse.census))
+        case RefusalKind.SATURATED:
+            return PoolSaturated(
+                what=f"no seat for {key} after {waited:.1f} s",
+                census=census_text(refuse.census),
+                retry_after=refuse.retry_after or 1.0,
+                last_failure=text or None,
+            )
+        case RefusalKind.UNKNOWN_KEY:
+            raise ForgottenKey(f"{key} was claimed without being registered")

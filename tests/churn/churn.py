@@ -88,8 +88,6 @@ class Talk:
     async def live(self, over: asyncio.Event) -> None:
         if self.chance.random() < 0.15:
             await self.walk_away()
-        if self.chance.random() < 0.1:
-            self.world.pool.hint(self.key, TOOLS)
         await self.sit(None)
         for _ in range(self.chance.randint(1, 6)):
             if over.is_set():

@@ -41,7 +41,6 @@ LIMITS = Limits(
     start_burst=10,
     idle_after=1.0,
     drain_timeout=5.0,
-    hint_seconds=1.0,
     max_age=20.0,
     probe_every=2.0,
     backoff_base=0.05,

@@ -12,7 +12,7 @@ from ostler.pool import PoolSettings, TransportKey, TransportPool, open_pool
 from ostler.pool.provider import Provider, Sharing
 from tests.agents.recipes import Recipe
 from tests.contracts.built_in import BUILT_IN
-from tests.support.pools import say
+from tests.support.pools import say, transport_of
 from tests.support.provider_harness import DEADLINES, PATIENCE
 from tests.support.waiting import soon
 from tests.support.witness import gone, tree
@@ -45,9 +45,9 @@ async def test_e27_e01_e02_e16_a_key_is_one_process_and_a_death_one_new_start(
     if provider.sharing is not Sharing.SESSIONS:
         pytest.skip("declared as not shared: an idle process of it may be replaced at any time")
     key, other = (key_of(provider.name, recipe.model, tmp_path / name) for name in ("work", "other"))
-    first = await soon(pool.get(key), "a process", PATIENCE)
-    assert await soon(pool.get(key), "the same process", PATIENCE) is first
-    assert (await soon(pool.get(other), "another process", PATIENCE)).pid != first.pid
+    first = await soon(transport_of(pool, key), "a process", PATIENCE)
+    assert await soon(transport_of(pool, key), "the same process", PATIENCE) is first
+    assert (await soon(transport_of(pool, other), "another process", PATIENCE)).pid != first.pid
     os.kill(first.pid, signal.SIGKILL)
     await soon(first.wait_lost(), "the loss")
     async with await soon(pool.lease(key), "a new process", PATIENCE) as lease:

@@ -27,7 +27,7 @@ async def test_w11b_a_task_sees_no_context_of_its_caller() -> None:
     caller = Caller()
     dead = weakref.ref(caller)
     token = request.set(caller)
-    crew.start(work(), "work")
+    task = crew.start(work(), "work")
     request.reset(token)
     del caller, token
     await asyncio.sleep(0)
@@ -35,7 +35,7 @@ async def test_w11b_a_task_sees_no_context_of_its_caller() -> None:
     assert seen == [None]
     assert dead() is None
     go.set()
-    await crew.settle()
+    await task
 
 
 async def test_a_task_that_dies_is_seen_and_the_others_go_on() -> None:
@@ -56,9 +56,8 @@ async def test_a_task_that_dies_is_seen_and_the_others_go_on() -> None:
     assert [(name, str(error)) for name, error in deaths] == [("dies", "gone")]
     assert len(crew) == 1
     done.set()
-    await crew.settle()
-    assert survivor.done()
-    assert not survivor.cancelled()
+    await survivor
+    assert len(crew) == 0
 
 
 async def test_disband_ends_everything_and_refuses_more() -> None:

@@ -78,7 +78,7 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("blocking_disk", "pool/permission_facts.py", "`inside` runs on a thread, by `Looks`"),
     Allowed("blocking_disk", "process/folder.py", "opened on a thread, by `Looks`; the rest is /proc"),
     Allowed("blocking_disk", "process/ledger.py", "small files in the runtime folder that is our own"),
-    Allowed("blocking_disk", "process/start_refusals.py", "a program that is missing is looked for once more"),
+    Allowed("blocking_disk", "process/start_refusals.py", "`_look_again` runs on a thread, by `BlockingProbe`"),
     Allowed("blocking_disk", "process/recovery.py", "/proc, which has no disk"),
     Allowed("blocking_disk", "process/tree.py", "/proc, which has no disk"),
     Allowed("unowned_task", "process/supervisor.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
@@ -510,7 +510,7 @@ def test_w14b_a_launch_is_built_at_one_place() -> None:
         if isinstance(node, ast.Call) and name_of(node.func) == "launch"
     }
     # The doctor builds one to look at it, and starts none by it.
-    assert callers == {"pool/runner/launch_cache.py", "gateway/ops/doctor/visit.py"}
+    assert callers == {"pool/launch/edition.py", "gateway/ops/doctor/visit.py"}
 
 
 def test_every_decision_has_a_number_of_its_own_and_says_it() -> None:

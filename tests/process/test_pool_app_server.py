@@ -38,22 +38,22 @@ def codex(harness: PoolHarness, name: str = "work", model: str = "m") -> Transpo
 
 async def test_e27_e01_the_same_key_is_the_same_app_server(tmp_path: Path) -> None:
     async with both(tmp_path) as harness:
-        first = await harness.pool.get(codex(harness))
-        assert await harness.pool.get(codex(harness)) is first
+        first = await harness.transport(codex(harness))
+        assert await harness.transport(codex(harness)) is first
         assert harness.pids() == {first.pid}
 
 
 async def test_e27_e02_a_key_that_differs_in_one_part_is_another_process(tmp_path: Path) -> None:
     async with both(tmp_path) as harness:
         keys = [codex(harness), codex(harness, "other"), codex(harness, model="second"), harness.key("work", "m")]
-        pids = [(await harness.pool.get(key)).pid for key in keys]
+        pids = [(await harness.transport(key)).pid for key in keys]
         assert len(set(pids)) == 4
         assert harness.pids() == set(pids)
 
 
 async def test_e27_e11_a_released_thread_never_ends_a_shared_process(tmp_path: Path) -> None:
     async with both(tmp_path) as harness:
-        transport = await harness.pool.get(codex(harness))
+        transport = await harness.transport(codex(harness))
         leases = [await harness.pool.lease(codex(harness)) for _ in range(3)]
         for lease in leases:
             assert await say(lease, "hello") == "hello"
@@ -77,7 +77,7 @@ async def test_e27_e13_shutdown_leaves_nothing_not_even_what_ignores_it(tmp_path
 
 async def test_e27_e16_an_idle_app_server_that_dies_is_replaced(tmp_path: Path) -> None:
     async with both(tmp_path) as harness:
-        before = await harness.pool.get(codex(harness))
+        before = await harness.transport(codex(harness))
         os.kill(before.pid, signal.SIGKILL)
         await before.wait_lost()
         async with await harness.pool.lease(codex(harness)) as lease:
@@ -122,12 +122,12 @@ async def test_e27_two_providers_are_two_processes_whose_sessions_never_mix(tmp_
             lease.release()
 
 
-async def test_e08_the_boot_is_over_when_get_returns(tmp_path: Path) -> None:
+async def test_e08_the_boot_is_over_when_a_lease_is_granted(tmp_path: Path) -> None:
     """On the agents' own clock, which is ours: what follows is an open and a prompt, and nothing of a start."""
     async with open_pool_harness(tmp_path, "--boot-delay", str(BOOT)) as harness:
         keys = [harness.key(f"work{number}") for number in range(4)]
         began = time.monotonic()
-        transports = await asyncio.gather(*map(harness.pool.get, keys))
+        transports = await asyncio.gather(*map(harness.transport, keys))
         booted = time.monotonic()
         for number, key in enumerate(keys):
             asked = time.monotonic()

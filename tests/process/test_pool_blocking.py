@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import signal
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
@@ -34,7 +35,12 @@ def test_e06_eight_threads_miss_one_key_and_start_one_process(tmp_path: Path) ->
     key = TransportKey("demo", "demo", str(tmp_path))
     with threads_pool(tmp_path, "--boot-delay", "0.3") as pool:
         found: list[object] = []
-        threads = [threading.Thread(target=lambda: found.append(pool.get(key))) for _ in range(8)]
+
+        def claim() -> None:
+            with pool.lease(key) as lease:
+                found.append(lease.lease.transport)
+
+        threads = [threading.Thread(target=claim) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -169,22 +175,24 @@ async def test_wm5_a_turn_whose_caller_is_cancelled_while_it_crosses_is_cancelle
 def test_errors_cross_as_they_are_and_a_closed_pool_says_so(tmp_path: Path) -> None:
     with threads_pool(tmp_path) as pool:
         with pytest.raises(UnknownProvider):
-            pool.get(TransportKey("nobody", "m", str(tmp_path)))
-        pid = pool.get(TransportKey("demo", "demo", str(tmp_path))).pid
+            pool.lease(TransportKey("nobody", "m", str(tmp_path)))
+        with pool.lease(TransportKey("demo", "demo", str(tmp_path))) as lease:
+            pid = lease.lease.pid
     assert not alive(pid)
     with pytest.raises(PoolClosed):
-        pool.get(TransportKey("demo", "demo", str(tmp_path)))
+        pool.lease(TransportKey("demo", "demo", str(tmp_path)))
     pool.shutdown()
 
 
 async def test_a_blocking_call_on_the_pools_own_loop_is_refused(tmp_path: Path) -> None:
     def misuse() -> None:
         with threads_pool(tmp_path) as pool:
-            inner = pool.get(TransportKey("demo", "demo", str(tmp_path)))
+            key = TransportKey("demo", "demo", str(tmp_path))
+            pool.lease(key).release()
 
             async def on_the_pools_loop() -> None:
                 with pytest.raises(RuntimeError, match="own loop"):
-                    pool.get(inner.key)
+                    pool.lease(key)
 
             pool.run(on_the_pools_loop())
 
@@ -201,6 +209,29 @@ def test_what_goes_wrong_while_the_pool_closes_is_raised_where_it_is_closed(tmp_
     with pytest.raises(OSError, match="would not close"), BlockingPool(untidy) as pool:
         assert pool.snapshot().processes == ()
     pool.shutdown()
+
+
+def test_an_interrupt_while_the_pool_opens_leaves_neither_thread_nor_agent(tmp_path: Path) -> None:
+    interrupted = threading.Event()
+
+    def interrupt(*_: object) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    @asynccontextmanager
+    async def slow() -> AsyncIterator[TransportPool]:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        assert await asyncio.to_thread(interrupted.wait, 300)
+        async with open_pool(runtime_dir=tmp_path / "run", environ={"HOME": str(tmp_path)}) as pool:
+            yield pool
+
+    before, others = signal.signal(signal.SIGUSR1, interrupt), set(threading.enumerate())
+    try:
+        with pytest.raises(KeyboardInterrupt), BlockingPool(slow):
+            raise AssertionError("it was entered")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert [thread for thread in set(threading.enumerate()) - others if thread.name == "ostler pool"] == []
 
 
 def test_work_for_a_closed_pool_is_refused_and_closed(tmp_path: Path) -> None:
@@ -229,7 +260,7 @@ def test_e14_threads_that_claim_during_the_shutdown_all_hear_of_it(tmp_path: Pat
             threads = [threading.Thread(target=claim, args=(pool, heard), daemon=True) for _ in range(6)]
             for thread in threads:
                 thread.start()
-            pool.get(key)
+            pool.lease(key).release()
         for thread in threads:
             thread.join(10)
         assert heard == [PoolClosed] * 6

@@ -29,16 +29,16 @@ NO_RESERVE = Limits(reserve=ReserveRule(keep_seconds=1e-6))
 
 async def test_e01_the_same_key_is_the_same_transport(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path) as harness:
-        first = await harness.pool.get(harness.key())
-        assert await harness.pool.get(harness.key()) is first
+        first = await harness.transport()
+        assert await harness.transport() is first
         assert len(harness.pids()) == 1
 
 
 async def test_e02_a_key_that_differs_in_one_part_is_another_process(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path) as harness:
-        first = await harness.pool.get(harness.key())
-        assert await harness.pool.get(harness.key("other")) is not first
-        assert await harness.pool.get(harness.key(model="second")) is not first
+        first = await harness.transport()
+        assert await harness.transport(harness.key("other")) is not first
+        assert await harness.transport(harness.key(model="second")) is not first
         assert len(harness.pids()) == 3
 
 
@@ -47,7 +47,7 @@ async def test_e03_one_directory_by_three_names_is_one_process(tmp_path: Path) -
         key = harness.key()
         (tmp_path / "link").symlink_to(key.cwd)
         names = [key.cwd, key.cwd + "/", str(tmp_path / "link")]
-        transports = [await harness.pool.get(TransportKey("demo", "demo", name)) for name in names]
+        transports = [await harness.transport(TransportKey("demo", "demo", name)) for name in names]
         assert len({id(transport) for transport in transports}) == 1
 
 
@@ -65,7 +65,7 @@ async def test_e04_a_bad_directory_starts_nothing(tmp_path: Path) -> None:
 async def test_e06_many_misses_of_tasks_start_one_process(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path, "--boot-delay", "0.3") as harness:
         key = harness.key()
-        transports = await asyncio.gather(*(harness.pool.get(key) for _ in range(8)))
+        transports = await asyncio.gather(*(harness.transport(key) for _ in range(8)))
         assert len({id(transport) for transport in transports}) == 1
         assert len(harness.starts()) == 1
 
@@ -76,12 +76,12 @@ async def test_e06_many_misses_of_foreign_loops_start_one_process(tmp_path: Path
         found: list[object] = []
 
         def ask() -> None:
-            found.append(asyncio.run(harness.pool.get(key)))
+            found.append(asyncio.run(harness.transport(key)))
 
         threads = [threading.Thread(target=ask) for _ in range(4)]
         for thread in threads:
             thread.start()
-        here = await asyncio.gather(*(harness.pool.get(key) for _ in range(4)))
+        here = await asyncio.gather(*(harness.transport(key) for _ in range(4)))
         await asyncio.gather(*(asyncio.to_thread(thread.join) for thread in threads))
         assert len(found) == 4
         assert {id(one) for one in (*found, *here)} == {id(here[0])}
@@ -102,8 +102,8 @@ async def test_e06_a_foreign_loop_can_hold_a_lease_and_stream(tmp_path: Path) ->
 async def test_e07_a_waiter_that_goes_hurts_nobody(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path, "--boot-delay", "0.5") as harness:
         key = harness.key()
-        tasks = [asyncio.create_task(harness.pool.get(key)) for _ in range(3)]
-        hurried = asyncio.create_task(harness.pool.get(key, deadline=0.1))
+        tasks = [asyncio.create_task(harness.transport(key)) for _ in range(3)]
+        hurried = asyncio.create_task(harness.transport(key, deadline=0.1))
         await asyncio.sleep(0)
         tasks[0].cancel()
         assert await tasks[1] is await tasks[2]
@@ -117,18 +117,18 @@ async def test_e09_a_failed_start_leaves_nothing_and_the_next_call_tries_again(t
     flags = ("--fail-first-starts", "1", "--fail-state", str(tmp_path / "starts"))
     async with open_pool_harness(tmp_path, *flags, fallback=False) as harness:
         key = harness.key()
-        answers = await asyncio.gather(*(harness.pool.get(key) for _ in range(3)), return_exceptions=True)
+        answers = await asyncio.gather(*(harness.transport(key) for _ in range(3)), return_exceptions=True)
         assert all(isinstance(answer, AgentStartFailed) for answer in answers), answers
         assert len({id(answer) for answer in answers}) == 3
         assert harness.pids() == set()
-        transport = await harness.pool.get(key)
+        transport = await harness.transport(key)
         assert alive(transport.pid)
 
 
 async def test_e10_an_unknown_provider_is_named_with_the_known_ones(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path) as harness:
         with pytest.raises(UnknownProvider, match="demo") as caught:
-            await harness.pool.get(TransportKey("nobody", "m", str(tmp_path)))
+            await harness.transport(TransportKey("nobody", "m", str(tmp_path)))
         assert isinstance(caught.value, ValueError)
         assert caught.value.name == "nobody"
 
@@ -141,8 +141,7 @@ async def test_e11_w13a_a_released_seat_ends_no_shared_process_and_the_next_turn
             assert await say(lease, "hello") == "echo: hello"
             lease.release()
             lease.release()
-        transport = await harness.pool.get(key)
-        await harness.settled(lambda: transport.sessions == 0)
+        await harness.settled(lambda: leases[0].transport.sessions == 0)
         async with await harness.pool.lease(key) as fourth:
             assert await say(fourth, "!recall") == ""
             assert fourth.pid == leases[0].pid
@@ -176,13 +175,13 @@ async def test_e13_shutdown_leaves_nothing_not_even_what_ignores_it(tmp_path: Pa
 
 async def test_e14_a_closed_pool_says_so_to_those_who_come_and_those_who_wait(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path, "--boot-delay", "20") as harness:
-        waiting = asyncio.create_task(harness.pool.get(harness.key()))
+        waiting = asyncio.create_task(harness.transport())
         await harness.settled(lambda: bool(harness.pool.snapshot().processes))
         await harness.pool.shutdown()
         with pytest.raises(PoolClosed):
             await waiting
         with pytest.raises(PoolClosed):
-            await harness.pool.get(harness.key())
+            await harness.transport()
         with pytest.raises(PoolClosed):
             await harness.pool.lease(harness.key())
         assert harness.pool.snapshot().processes == ()
@@ -191,10 +190,10 @@ async def test_e14_a_closed_pool_says_so_to_those_who_come_and_those_who_wait(tm
 async def test_e16_an_idle_process_that_dies_is_replaced(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path) as harness:
         key = harness.key()
-        before = await harness.pool.get(key)
+        before = await harness.transport(key)
         os.kill(before.pid, signal.SIGKILL)
         await before.wait_lost()
-        after = await harness.pool.get(key)
+        after = await harness.transport(key)
         assert after is not before
         assert alive(after.pid)
 
@@ -286,7 +285,7 @@ async def test_e25_a_failed_shared_start_falls_back_to_a_process_of_its_own(
 async def test_w20_every_cancelled_claim_gives_its_seat_back(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path, limits=Limits(max_processes=1, max_processes_per_key=1)) as harness:
         key = harness.key()
-        await harness.pool.get(key)
+        await harness.transport(key)
         for pauses in range(12):
             task = asyncio.create_task(harness.pool.lease(key))
             for _ in range(pauses):

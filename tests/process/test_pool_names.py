@@ -31,7 +31,6 @@ async def test_a_short_name_leads_to_the_same_process_and_is_in_no_key(pool: Tra
     async with await pool.lease(short) as one, await pool.lease(long) as other:
         assert one.pid == other.pid
         assert await say(one, "hello") == "echo: hello"
-    pool.hint(short)
     pool.pause(short)
     pool.resume(long)
     assert pool.why(short).key == pool.why(long).key == str(long)

@@ -52,7 +52,7 @@ async def test_w27a_raised_limits_serve_who_waits_and_lowered_ones_cut_nobody(tm
 
 async def test_w27a_limits_that_cannot_be_meant_leave_everything_as_it_was(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path) as harness:
-        await harness.pool.get(harness.key())
+        await harness.transport()
         with pytest.raises(SettingsError, match="start_timeout"):
             reload(harness, limits=Limits(start_timeout=1e-3), warm=(WarmKey(harness.key()),))
         await asyncio.sleep(0)
@@ -89,7 +89,6 @@ async def test_e11_switched_off_the_shared_processes_end_as_their_sessions_move(
         own = await harness.pool.lease(key)
         assert (shared.pooled, own.pooled) == (True, False)
         assert await say(shared, "to the end") == "echo: to the end"
-        harness.pool.hint(key)
         shared.release()
         await harness.settled(lambda: harness.pids() == {own.pid})
         assert not any(alive(pid) for pid in was)

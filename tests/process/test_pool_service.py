@@ -16,8 +16,8 @@ from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Lease, Limits, ToolSet
 from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import NestedClaimRefused, PoolSaturated
-from ostler.pool.observer import Counts
 from ostler.pool.provider import Sharing
+from tests.support.counts import Counts
 from tests.support.pools import PoolHarness, alive, open_pool_harness, say
 from tests.support.waiting import eventually
 
@@ -79,12 +79,13 @@ async def test_w14a_steady_traffic_never_misses_after_the_warm_up(tmp_path: Path
     await bridge.stop()
 
 
-async def test_e24_get_and_lease_of_one_key_share_one_process(tmp_path: Path) -> None:
+async def test_e24_two_leases_of_one_key_share_one_process(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path, "--boot-delay", "0.2") as harness:
-        transport, lease = await asyncio.gather(harness.pool.get(harness.key()), harness.pool.lease(harness.key()))
-        assert transport.pid == lease.pid
+        one, other = await asyncio.gather(*(harness.pool.lease(harness.key()) for _ in range(2)))
+        assert one.transport is other.transport
         assert len(harness.starts()) == 1
-        lease.release()
+        one.release()
+        other.release()
 
 
 async def test_w23c_a_child_of_the_turn_that_holds_the_only_seat_is_refused_at_once(tmp_path: Path) -> None:
@@ -194,7 +195,7 @@ async def test_e06_n53_no_loop_is_stopped_by_a_start(tmp_path: Path) -> None:
         harness.pool.reload(replace(harness.settings, providers={"demo": shut}), harness.environ)
 
         async def claim_and_run(ran: threading.Event) -> Transport:
-            asked = asyncio.ensure_future(harness.pool.get(harness.key()))
+            asked = asyncio.ensure_future(harness.transport())
             assert await asyncio.to_thread(begun.wait, 300)
             for _ in range(1000):
                 await asyncio.sleep(0)

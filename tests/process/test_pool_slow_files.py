@@ -19,18 +19,18 @@ from ostler.pool import Limits, PoolSettings, ProviderSettings, ToolSet, Transpo
 from ostler.pool.agent.per_home import PerHome
 from ostler.pool.agent.transport import Transport
 from ostler.pool.core.machine import PoolCore
+from ostler.pool.core.sizing import ReserveRule
 from ostler.pool.errors import AgentStartFailed, BadDirectory, Phase
-from ostler.pool.keys import TransportKey
+from ostler.pool.keys import PoolKey, TransportKey
 from ostler.pool.launch.builder import Launch
-from ostler.pool.observer import Counts
+from ostler.pool.launch.edition import SettingsEdition
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
-from ostler.pool.runner.launch_cache import LaunchCache
-from ostler.pool.runner.launch_refresh import LaunchRefresh
-from ostler.pool.runner.live import PoolKey
+from ostler.pool.runner.launches import Launches
 from ostler.process.probe import LOOKS
 from ostler.process.supervisor import ProcessSupervisor
-from tests.support.pools import PoolHarness, demo_settings, open_pool_harness, say
+from tests.support.counts import Counts
+from tests.support.pools import PoolHarness, demo_settings, open_pool_harness, say, transport_of
 from tests.support.waiting import eventually
 
 LOGIN = "login"
@@ -166,7 +166,7 @@ async def test_an_order_to_a_pool_that_is_not_started_does_not_hold_up_the_next(
 
 
 class Reloads(Counts):
-    """Brings new settings at the very moment in which something is noted or a process has come up, once."""
+    """Brings new settings at the very moment in which something is noted, or a process or seat has come up, once."""
 
     def __init__(self, word: str) -> None:
         super().__init__()
@@ -179,6 +179,10 @@ class Reloads(Counts):
 
     def started(self, provider: str, outcome: str, phase: str, seconds: float) -> None:
         super().started(provider, outcome, phase, seconds)
+        self._at(outcome)
+
+    def opened(self, provider: str, outcome: str, seconds: float) -> None:
+        super().opened(provider, outcome, seconds)
         self._at(outcome)
 
     def _at(self, word: str) -> None:
@@ -217,20 +221,20 @@ async def test_a_floor_on_a_disk_that_does_not_answer_stays_as_it_is(tmp_path: P
 
 async def test_w27a_reloads_over_a_dead_disk_leave_looks_for_the_living(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    launch_cache, core = LaunchCache(PoolSettings(), two_providers(), environ), PoolCore(Limits())
-    launches = LaunchRefresh(launch_cache, core, lambda event: core.handle(event, 0.0) and None)
+    edition, core = SettingsEdition(PoolSettings(), two_providers(), environ), PoolCore(Limits())
+    launches = Launches(edition, core, lambda event: core.handle(event, 0.0) and None)
     dead = PoolKey(TransportKey("demo", "demo", str(tmp_path)))
     with stuck(tmp_path):
         for number in range(LOOKS + 1):
             changed = ProviderSettings(args=(f"--call-timeout={number + 1}",))
-            launch_cache.replace(PoolSettings(providers={"demo": changed}), environ)
+            launches.edition = edition.next(PoolSettings(providers={"demo": changed}), environ)
             with pytest.raises(AgentStartFailed, match="could not be read"):
                 await launches.prepare(dead, 0.01)
         await launches.prepare(PoolKey(TransportKey("well", "demo", str(tmp_path))), 10.0)
         # Settings that name another disk are looked at, however many looks at the old one are lost.
         other = tmp_path / "other"
         other.mkdir()
-        launch_cache.replace(PoolSettings(providers={"demo": ProviderSettings(home=str(other))}), environ)
+        launches.edition = edition.next(PoolSettings(providers={"demo": ProviderSettings(home=str(other))}), environ)
         await launches.prepare(dead, 10.0)
     await launches.prepare(dead, 10.0)
 
@@ -257,7 +261,7 @@ async def test_w27a_a_fallback_after_a_reload_is_made_by_the_new_settings(tmp_pa
 
 
 async def test_w27a_a_claim_whose_process_died_at_a_reload_tries_again_by_the_new_settings(tmp_path: Path) -> None:
-    observer, begun = Reloads("started"), list[Launch]()
+    observer, begun = Reloads("opened"), list[Launch]()
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     supervisor = await ProcessSupervisor.open(tmp_path / "run", "claims")
 
@@ -265,8 +269,9 @@ async def test_w27a_a_claim_whose_process_died_at_a_reload_tries_again_by_the_ne
         begun.append(launch)
         return await Transport.start(launch, supervisor=supervisor, per_home=PerHome())
 
-    pool = TransportPool(PoolSettings(), providers=load(), start_transport=start, environ=environ, observer=observer)
-    changed = PoolSettings(providers={"demo": ProviderSettings(args=("--call-timeout=9",))})
+    plain = PoolSettings(limits=Limits(reserve=ReserveRule(keep_seconds=1e-6)))  # only claims start processes
+    pool = TransportPool(plain, providers=load(), start_transport=start, environ=environ, observer=observer)
+    changed = replace(plain, providers={"demo": ProviderSettings(args=("--call-timeout=9",))})
 
     def upset() -> None:
         (running,) = pool.snapshot().core.keys[0].slots
@@ -276,7 +281,7 @@ async def test_w27a_a_claim_whose_process_died_at_a_reload_tries_again_by_the_ne
     # In the step after the one in which the claim is granted, before the claimer has its turn.
     observer.reload = lambda: asyncio.get_running_loop().call_soon(upset) and None
     async with pool:
-        await pool.get(TransportKey("demo", "demo", str(tmp_path)))
+        await transport_of(pool, TransportKey("demo", "demo", str(tmp_path)))
     await supervisor.aclose()
     first, *later = ["--call-timeout=9" in launch.command.argv for launch in begun]
     assert (first, set(later)) == (False, {True})

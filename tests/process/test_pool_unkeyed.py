@@ -22,7 +22,7 @@ async def test_a_missing_key_is_told_once_when_its_agent_is_first_started(
 ) -> None:
     async with open_pool_harness(tmp_path, traits=KEYED) as harness:
         for name in ("a", "b"):
-            await harness.pool.get(harness.key(name))
+            await harness.transport(harness.key(name))
     assert len(harness.starts()) == 2
     advice = "set DEMO_KEY or OTHER_KEY in the gateway's environment, or log in with the agent's own command"
     assert told(caplog) == [f"demo: {LACKS}; {advice}"]
@@ -39,5 +39,5 @@ async def test_a_login_in_home_is_enough(tmp_path: Path, caplog: pytest.LogCaptu
     (tmp_path / ".demo").mkdir()
     (tmp_path / ".demo" / "login").touch()
     async with open_pool_harness(tmp_path, traits=KEYED) as harness:
-        await harness.pool.get(harness.key())
+        await harness.transport()
     assert told(caplog) == []

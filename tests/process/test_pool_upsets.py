@@ -28,16 +28,15 @@ from ostler.pool.agent.per_home import PerHome
 from ostler.pool.agent.transport import Transport
 from ostler.pool.core import ReserveRule
 from ostler.pool.errors import AgentStartFailed, BadDirectory, BreakerOpen, Phase, PoolClosed, PoolError, SharedProcess
+from ostler.pool.keys import pool_key
 from ostler.pool.launch.finder import PathFinder
-from ostler.pool.lease import LeaseState
-from ostler.pool.observer import Counts
 from ostler.pool.ports import ToolTicket
 from ostler.pool.providers import load
-from ostler.pool.runner.actions import SeatRequest
-from ostler.pool.runner.live import LiveSeat, pool_key
+from ostler.pool.runner.live_seat import LiveSeat
 from ostler.process import ProcessSupervisor, Survivors
 from ostler.wire.json import JsonObject
-from tests.support.pools import alive, demo_settings, open_pool_harness, say
+from tests.support.counts import Counts
+from tests.support.pools import alive, demo_settings, open_pool_harness, say, transport_of
 from tests.support.small_disk import filled, small_disk
 from tests.support.waiting import eventually
 
@@ -247,9 +246,10 @@ async def test_w34a_a_ticket_that_fails_at_the_end_keeps_no_place(
 
 
 async def test_wm5_a_claim_cancelled_after_its_grant_leaves_nothing(tmp_path: Path) -> None:
-    async with open_pool_harness(tmp_path) as harness:
-        await harness.pool.get(harness.key())
-        before = living(LeaseState)
+    before = living(LiveSeat)
+    # Nothing is opened ahead: every seat is a claim's.
+    async with open_pool_harness(tmp_path, limits=Limits(reserve=ReserveRule(keep_seconds=1e-6))) as harness:
+        await harness.transport()
         claim = asyncio.create_task(harness.pool.lease(harness.key()))
         while not harness.pool.snapshot().core.leases:  # noqa: ASYNC110 (the very turn of the loop is the point)
             await asyncio.sleep(0)
@@ -258,7 +258,7 @@ async def test_wm5_a_claim_cancelled_after_its_grant_leaves_nothing(tmp_path: Pa
         await asyncio.wait([claim])
         assert claim.cancelled()
         assert harness.pool.snapshot().core.leases == ()
-        assert living(LeaseState) == before
+        await harness.settled(lambda: living(LiveSeat) == before)
 
 
 async def test_w16_a_key_that_the_limits_refuse_is_refused_the_same_way_twice(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ async def test_w27a_after_a_fallback_a_reload_still_reaches_the_shared_process(t
 
 async def test_a_reload_changes_the_spares(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path) as harness:
-        await harness.pool.get(harness.key())
+        await harness.transport()
         harness.pool.reload(replace(harness.settings, spares={"demo": 1}), harness.environ)
         await harness.settled(lambda: len(harness.pool.snapshot().core.spares) == 1)
 
@@ -324,20 +324,20 @@ async def test_e09_a_start_that_cannot_be_put_together_any_more_wedges_nothing(t
     agent = replace(demo_settings(tmp_path / "record"), command=(str(program),))
     async with open_pool_harness(tmp_path, limits=ONE, spares={"demo": 1}) as harness:
         harness.pool.reload(replace(harness.settings, providers={"demo": agent}), harness.environ)
-        await harness.pool.get(harness.key())
+        await harness.transport()
         program.unlink()
         # With the place that this frees the core orders the spare that there was no room for.
         harness.pool.kill(harness.pool.snapshot().processes[0].slot)
         await harness.settled(lambda: not harness.pool.snapshot().processes)
         with pytest.raises(PoolError, match=r"no such program|not executable|no program"):
-            await harness.pool.get(harness.key(), deadline=300)
+            await harness.transport(deadline=300)
         await harness.settled(lambda: harness.pool.snapshot().core.census.processes == 0)
 
 
 class Undying(Transport):
     """Ends, but says that something of it did not."""
 
-    def entrust(self) -> Callable[[bool], Awaitable[None]]:
+    def take_ownership(self) -> Callable[[bool], Awaitable[None]]:
         really_end = super().take_ownership()
 
         async def end(hard: bool) -> None:
@@ -360,7 +360,7 @@ async def test_e13_what_cannot_be_ended_does_not_hold_up_the_shutdown(tmp_path: 
     await pool.start()
     key = TransportKey("demo", "demo", str(tmp_path))
     if moment == "running":
-        assert isinstance(await pool.get(key), Undying)
+        assert isinstance(await transport_of(pool, key), Undying)
     else:
         pool.warm(key)
         await asyncio.sleep(0)
@@ -372,8 +372,8 @@ async def test_e13_what_cannot_be_ended_does_not_hold_up_the_shutdown(tmp_path: 
 
 async def test_e01_a_process_killed_between_grant_and_return_is_not_handed_out(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path, "--boot-delay", "0.2") as harness:
-        claim = asyncio.create_task(harness.pool.get(harness.key()))
-        while not harness.pids():  # noqa: ASYNC110 (the very turn of the loop is the point)
+        claim = asyncio.create_task(harness.transport())
+        while not harness.pool.snapshot().core.leases:  # noqa: ASYNC110 (the very turn of the loop is the point)
             await asyncio.sleep(0)
         assert not claim.done()
         (first,) = harness.pool.snapshot().processes
@@ -450,9 +450,8 @@ async def test_w20_a_lease_that_the_collector_finds_is_released_later_and_on_the
 async def test_e19_a_shared_process_cannot_be_ended_past_its_pool(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path) as harness:
         lease = await harness.pool.lease(harness.key())
-        transport = await harness.pool.get(harness.key())
         with pytest.raises(SharedProcess, match="ended by its pool only"):
-            await transport.close(hard=True)
+            await lease.transport.close(hard=True)
         assert await say(lease, "still here") == "echo: still here"
         lease.release()
 
@@ -477,7 +476,7 @@ async def test_f02_what_an_agent_says_of_its_secrets_is_in_no_error_and_no_log(
 
 async def test_wm2_the_tool_sets_of_single_requests_are_forgotten(tmp_path: Path) -> None:
     rule = ReserveRule(rate_half_life=0.05, keep_seconds=0.1)
-    before = living(SeatRequest)
+    before = living(ToolSet)
     limits = Limits(reserve=rule, sweep_every=0.05)
     async with (
         bridge_in(tmp_path) as bridge,
@@ -485,7 +484,7 @@ async def test_wm2_the_tool_sets_of_single_requests_are_forgotten(tmp_path: Path
     ):
         for number in range(20):
             (await harness.pool.lease(harness.key(), tools=a_tool(f"tool{number}"))).release()
-        await harness.settled(lambda: living(SeatRequest) <= before)
+        await harness.settled(lambda: living(ToolSet) <= before)
         async with await harness.pool.lease(harness.key(), tools=a_tool("tool0")) as lease:
             assert await say(lease, "hello") == "echo: hello"
 
@@ -530,9 +529,9 @@ async def test_e22_a_warm_up_whose_agent_does_not_start_is_one_warning(
 async def test_e14_after_the_shutdown_every_call_says_so(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path) as harness:
         key, pool = harness.key(), harness.pool
-        await pool.get(key)
+        await harness.transport(key)
         await pool.shutdown()
-        for verb in (pool.warm, pool.hint, pool.pause, pool.resume, pool.drain, pool.reconnect):
+        for verb in (pool.warm, pool.pause, pool.resume, pool.drain, pool.reconnect):
             with pytest.raises(PoolClosed):
                 verb(key)
         for verb in (pool.recycle, pool.kill):

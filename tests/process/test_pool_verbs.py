@@ -94,9 +94,9 @@ async def test_w27a_a_reload_that_changes_nothing_moves_nobody(tmp_path: Path) -
         lease.release()
 
 
-async def test_a_hint_has_a_seat_ready(tmp_path: Path) -> None:
+async def test_a_key_that_is_kept_warm_has_a_seat_ready(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path) as harness:
-        harness.pool.hint(harness.key())
+        harness.pool.warm(harness.key())
         await harness.settled(lambda: harness.pool.snapshot().core.census.parked == 1)
         async with await harness.pool.lease(harness.key()) as lease:
             assert lease.warmth == "parked"
@@ -123,7 +123,7 @@ async def test_the_snapshot_is_plain_data_without_tokens(tmp_path: Path) -> None
 
 async def test_m09_an_agent_that_cannot_close_is_recycled_by_count(tmp_path: Path) -> None:
     async with open_pool_harness(tmp_path, "--no-close", recycle_after=5) as harness:
-        first = (await harness.pool.get(harness.key())).pid
+        first = (await harness.transport()).pid
         for number in range(12):
             async with await harness.pool.lease(harness.key()) as lease:
                 assert await say(lease, f"turn {number}") == f"echo: turn {number}"

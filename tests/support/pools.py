@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 
 from ostler.pool import PoolSettings, ProviderSettings, TransportKey, TransportPool, open_pool
+from ostler.pool.agent.transport import Transport
 from ostler.pool.events import Finished, Text, TurnEvent
 from ostler.pool.launch.settings import Deadlines
 from ostler.pool.lease import Lease
@@ -36,6 +37,10 @@ class PoolHarness:
         cwd = self.folder / name
         cwd.mkdir(exist_ok=True)
         return TransportKey("demo", model, str(cwd))
+
+    async def transport(self, key: TransportKey | None = None, deadline: float | None = None) -> Transport:
+        """The process that serves a key, started if there is none."""
+        return await transport_of(self.pool, key or self.key(), deadline)
 
     def pids(self) -> set[int]:
         """The agent processes that the pool knows."""
@@ -97,6 +102,12 @@ async def open_pool_harness(
         observer=observer,
     ) as pool:
         yield PoolHarness(pool, folder, record, pool_settings, environ)
+
+
+async def transport_of(pool: TransportPool, key: TransportKey, deadline: float | None = None) -> Transport:
+    """The process that serves a key, started if there is none. The seat by which it is found is given back at once."""
+    async with await pool.lease(key, deadline=deadline) as lease:
+        return lease.transport
 
 
 async def say(lease: Lease, prompt: str) -> str:

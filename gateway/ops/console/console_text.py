@@ -22,7 +22,6 @@ BECAUSE = {
     "seats make a miss rare",
     "burst": "{burst} came at once before, and may be coming again",
     "floor": "an operator or the configuration wants at least {floor}",
-    "hint": "a session is expected to go on within {hinted_for:.0f} s",
     "most": "more was wanted than the rule allows ({most})",
 }
 HOLDS = {

@@ -25,10 +25,9 @@ from ostler.gateway.ops.console.errors import (
 )
 from ostler.pool.core.values import SlotState
 from ostler.pool.errors import BadDirectory
-from ostler.pool.keys import TransportKey
+from ostler.pool.keys import TransportKey, pool_key
 from ostler.pool.pool import TransportPool
 from ostler.pool.ports import ToolSet
-from ostler.pool.runner.live import pool_key
 from ostler.pool.why import Why
 from ostler.process.probe import BlockingProbe, ProbeFailed
 

@@ -8,7 +8,6 @@ Rules:
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from weakref import WeakSet
@@ -18,8 +17,7 @@ from ostler.gateway.ops.console.turns import RecentTurns
 from ostler.gateway.ops.readiness import Readiness
 from ostler.gateway.turns.sessions import Sessions
 from ostler.pool.core.census import KeyView, SlotView
-from ostler.pool.keys import TransportKey
-from ostler.pool.runner.live import PoolKey, pool_key
+from ostler.pool.keys import PoolKey, TransportKey, pool_key
 from ostler.pool.snapshot import FailureView, ProcessView, plain_value
 from ostler.wire.json import JsonObject
 from ostler.wire.redaction import excerpt
@@ -78,7 +76,7 @@ class StatusView:
             "census": plain_value(core.census),
             "keys": [key_facts(view, processes) for view in core.keys],
             "spares": [process_facts(slot, processes) for slot in core.spares],
-            "claims": by_warmth(sources.readiness.claims),
+            "claims": dict(sources.readiness.claims),
             "first_turns": {name: sources.turns.first_turns[name] for name in ("all", "at_once")},
             "outcomes": dict(sources.turns.outcomes),
             "turns": [turn.as_json() for turn in reversed(sources.turns.turns)],
@@ -188,14 +186,6 @@ def failure_facts(view: FailureView) -> JsonObject:
     text = view.text.partition("; last stderr lines: ")[0] if lines else view.text
     facts = {"key": view.key, "kind": view.kind, "text": excerpt(text, LONGEST), "stderr": lines}
     return {**facts, "age": round(view.ago, 1)}
-
-
-def by_warmth(claims: Counter[tuple[str, str, str, str]]) -> dict[str, int]:
-    """The number of claims since the start, by warmth."""
-    found: Counter[str] = Counter()
-    for (_, _, warmth, _), count in claims.items():
-        found[warmth] += count
-    return dict(found)
 
 
 def name_of(key: TransportKey) -> str:

@@ -101,13 +101,12 @@ async def measure(pool: TransportPool, progress: TrialProgress, bench: Bench) ->
     key = TransportKey(report.provider, report.model, str(work))
     progress.begin("starting it cold", bench)
     async with await pool.lease(key, tools=TOOLS, owner="one") as first:
-        transport = await pool.get(key)
-        progress.connection = transport.connection
+        progress.connection = first.transport.connection
         started = progress.report = replace(
             report,
             start_ms=round(first.waited.spawn * MILLISECONDS, 1),
             session_ms=round(first.waited.session_new * MILLISECONDS, 1),
-            version=transport.info.version or report.version,
+            version=first.transport.info.version or report.version,
         )
         progress.begin("opening a second session", bench, f"up after {started.start_ms:.0f} ms; ")
         began = bench.clock()

@@ -17,8 +17,8 @@ from ostler.gateway.turns.sessions import Sessions
 from ostler.metrics.family import show
 from ostler.metrics.instruments import BridgeInstruments, Instruments, PoolInstruments
 from ostler.pool.core.census import SlotView
+from ostler.pool.keys import pool_key
 from ostler.pool.pool import TransportPool
-from ostler.pool.runner.live import pool_key
 from ostler.pool.snapshot import PoolSnapshot
 
 STATES = ("starting", "ready", "draining", "closing")

@@ -28,7 +28,7 @@ from ostler.gateway.turns.reports import NoTurnObserver, TurnObserver
 from ostler.metrics.instruments import Instruments
 from ostler.metrics.loops import Loops
 from ostler.metrics.registry import MetricRegistry
-from ostler.pool.observer import Counts, Observer
+from ostler.pool.observer import NoPoolObserver, Observer
 
 STORE_FAULTS = (StoreBusy, StoreCorrupt, StoreDiskFault, StoreFull, StoreLocked, StoreReadOnly)
 
@@ -42,7 +42,7 @@ class NoGauges:
     memory: MemoryWatch
 
     def __init__(self) -> None:
-        self.pool, self.store, self.turns = Counts(), NoStoreWatch(), NoTurnObserver()
+        self.pool, self.store, self.turns = NoPoolObserver(), NoStoreWatch(), NoTurnObserver()
         self.memory = NoMemoryWatch()
 
     @contextmanager

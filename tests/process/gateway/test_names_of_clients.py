@@ -8,12 +8,15 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry
 
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.keys import key_ring
 from ostler.gateway.config.settings import AuthSettings, KeySettings
+from ostler.gateway.ops.gauges.pool import PoolGauges
+from ostler.metrics.instruments import Instruments
+from ostler.metrics.registry import MOST, MetricRegistry
 from ostler.pool.keys import TransportKey
-from ostler.pool.observer import MODELS, Counts
 from ostler.pool.provider import Approval, ProviderNeeds
 from ostler.pool.providers.codex_acp import arguments as codex_arguments
 from ostler.pool.providers.opencode import READS
@@ -27,13 +30,17 @@ TEMPLATES = ("x/{file:/etc/passwd}", "x/{env:OPENAI_API_KEY}", "{{file:~/.ssh/id
 
 
 def test_n34_the_models_that_clients_name_are_counted_by_name_up_to_a_number() -> None:
-    counts = Counts()
-    for number in range(3 * MODELS):
+    registry = CollectorRegistry()
+    gauges = PoolGauges(Instruments(MetricRegistry(registry)).pool)
+    for number in range(3 * MOST):
         key = TransportKey("demo", f"made up {number}", "/")
-        counts.claimed(key, "cold", "new", 0.0)
-        counts.refused(key, "saturated")
-    assert len(counts.claims) == len(counts.refusals) == MODELS + 1
-    assert sum(counts.claims.values()) == 3 * MODELS
+        gauges.claimed(key, "cold", "new", 0.0)
+        gauges.refused(key, "saturated")
+    samples = [sample for family in registry.collect() for sample in family.samples]
+    for name in ("ostler_pool_claims_total", "ostler_pool_refusals_total"):
+        told = [sample for sample in samples if sample.name == name]
+        assert len(told) == len({sample.labels["model"] for sample in told}) == MOST + 1
+        assert sum(sample.value for sample in told) == 3 * MOST
 
 
 @pytest.mark.parametrize("model", TEMPLATES)

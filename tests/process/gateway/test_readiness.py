@@ -8,7 +8,7 @@ import pytest
 
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.ops.console.console_text import headline
-from ostler.pool.runner.launch_cache import PROCESS_BYTES
+from ostler.pool.launch.edition import PROCESS_BYTES
 from tests.support.serve_command import refused
 from tests.support.served import Served, gateway_at, serving
 from tests.support.small_disk import filled, small_disk

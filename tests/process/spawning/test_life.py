@@ -6,10 +6,12 @@ import os
 import resource
 import shutil
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PosixPath
+from typing import ClassVar
 
 import psutil
 import pytest
@@ -35,7 +37,7 @@ from ostler.process.errors import Blind
 from ostler.process.reaper.proc import read_stat
 from ostler.process.reaper.signals import ProcessTree
 from ostler.process.stop_sequence import StopStep
-from tests.support.processes import STUBBORN, Recorder, alive, identify, marked, python, running
+from tests.support.processes import ESCAPES, STUBBORN, Recorder, alive, identify, marked, python, running
 from tests.support.small_disk import filled, small_disk
 from tests.support.waiting import eventually
 from tests.support.witness import open_files
@@ -49,6 +51,13 @@ class EofOnly(StopDeadlines):
 
     def steps(self) -> tuple[StopStep, ...]:
         return (StopStep(Ending.ON_EOF, 0.01),)
+
+
+class NoTimeForTheTree(StopDeadlines):
+    """The process itself is given all the time in the world, and what it leaves none."""
+
+    def steps(self) -> tuple[StopStep, ...]:
+        return (StopStep(Ending.ON_KILL, 300.0),)
 
 
 @contextmanager
@@ -205,6 +214,22 @@ async def test_e13_a_stop_that_failed_is_tried_anew(tmp_path: Path, supervisor: 
         assert (await process.stop()).signal == signal.SIGKILL
 
 
+@pytest.mark.parametrize("again", ["stop", "close"])
+async def test_e13_an_end_of_the_tree_that_failed_is_tried_anew(
+    tmp_path: Path, supervisor: ProcessSupervisor, again: str
+) -> None:
+    listener = Recorder()
+    process = await AgentProcess.start(python(ESCAPES["daemon"], tmp_path), listener, supervisor=supervisor)
+    left = identify(int(await listener.line()))
+    with pytest.raises(Survivors):
+        await process.stop(NoTimeForTheTree(sweep_grace=0, kill=0))
+    assert alive(left)
+    await (process.stop() if again == "stop" else supervisor.aclose())
+    assert not alive(left)
+    assert not alive(process.identity)
+    assert not supervisor.folder.exists() or list(supervisor.folder.iterdir()) == []
+
+
 async def test_e13_out_of_descriptors_a_stop_is_carried_out_all_the_same(
     tmp_path: Path, supervisor: ProcessSupervisor
 ) -> None:
@@ -313,6 +338,27 @@ async def test_a_missing_interpreter_is_told_from_a_missing_program(
         await AgentProcess.start(
             replace(python("pass", tmp_path), argv=(str(script),)), Recorder(), supervisor=supervisor
         )
+
+
+class WatchedPath(PosixPath):
+    """A directory that notes the threads that look at it."""
+
+    looked: ClassVar[set[int]] = set()
+
+    def __fspath__(self) -> str:
+        self.looked.add(threading.get_ident())
+        return super().__fspath__()
+
+
+async def test_n42_a_program_that_is_missing_is_looked_for_beside_the_loop(
+    tmp_path: Path, supervisor: ProcessSupervisor
+) -> None:
+    WatchedPath.looked.clear()
+    command = replace(python("pass", tmp_path), argv=("no-such-agent",), cwd=WatchedPath(tmp_path))
+    with pytest.raises(MissingProgram, match="no such program on PATH"):
+        await AgentProcess.start(command, Recorder(), supervisor=supervisor)
+    assert WatchedPath.looked
+    assert threading.get_ident() not in WatchedPath.looked
 
 
 async def test_w33b_a_start_cancelled_at_any_step_leaves_nothing(tmp_path: Path, supervisor: ProcessSupervisor) -> None:

@@ -108,7 +108,8 @@ async def test_wm8_a_session_is_ready_when_its_tools_are(harness: TransportHarne
     transport = await harness.scripted("for _ in frames(): pass")
     ticket = PlainTicket("secret")
     opening = asyncio.create_task(transport.open(harness.order(ticket=ticket)))
-    await eventually(lambda: transport.opened > 0)
+    # The session that the agent has made, and the open that goes on.
+    await eventually(lambda: transport.sessions == 2)
     assert not opening.done()
     ticket.ready.set()
     session = await opening

@@ -6,7 +6,7 @@ from ostler.pool.core import KeySpec, LeaseId, Limits, PoolCore, ReserveRule, Se
 from tests.unit.core.picture import describe
 
 QUIET = ReserveRule(most=4, keep_seconds=1e-6)
-"""A rule that never learns anything: only floors and hints park seats."""
+"""A rule that never learns anything: only floors park seats."""
 
 
 def spec(
@@ -17,17 +17,17 @@ def spec(
 
 def words(action: actions.Action) -> str:  # noqa: C901  # one case per action
     match action:
-        case actions.StartSlot(slot, key, _, _, spare):
+        case actions.StartSlot(slot, key, _, spare):
             return f"start #{slot} {key}" + (" spare" if spare else "")
         case actions.AdoptSlot(slot, key):
             return f"adopt #{slot} {key}"
         case actions.StopSlot(slot, hard, cause):
             return f"stop #{slot} {'hard' if hard else 'soft'} {cause.value}"
-        case actions.OpenSeat(seat, slot, _, tools):
-            return f"open {seat} on #{slot} {tools}".rstrip()
+        case actions.OpenSeat(seat, slot, _, tools, resume):
+            return f"open {seat} on #{slot} {tools}".rstrip() + (f" for {resume}" if resume else "")
         case actions.CloseSeat(seat, _):
             return f"close {seat}"
-        case actions.Grant(claim, lease, _, _, slot, _, warmth, miss, _):
+        case actions.Grant(claim, lease, _, slot, _, warmth, miss, _):
             return f"grant {claim} lease {lease} on #{slot} {warmth.value} {miss.value}"
         case actions.Refuse(claim, kind, _, _, _, _, text):
             return f"refuse {claim} {kind.value} {text}".rstrip()
@@ -63,7 +63,7 @@ class Pool:
     def warm(self, key: str = "k", tools: str = "t", seats: int = 1) -> list[str]:
         return self.do(events.KeepWarm(key, tools, seats))
 
-    def claim(self, key: str = "k", tools: str | None = "", owner: str = "ann", **more: Any) -> list[str]:
+    def claim(self, key: str = "k", tools: str = "", owner: str = "ann", **more: Any) -> list[str]:
         self.claims += 1
         patience = more.pop("patience", 30.0)
         return self.do(events.Claim(f"c{self.claims}", key, tools, owner, self.now + patience, **more))
@@ -85,8 +85,7 @@ class Pool:
         return self.do(events.SeatClosed(SeatId(seat), clean))
 
     def release(self, lease: int) -> list[str]:
-        found = self.core.state.leases.get(lease)  # type: ignore[call-overload] - tests name leases by number
-        return self.do(events.LeaseReleased(lease, found.generation if found else 0))  # type: ignore[arg-type] - as above
+        return self.do(events.LeaseReleased(LeaseId(lease)))
 
     def answered(self, lease: int) -> list[str]:
         return self.do(events.Answered(LeaseId(lease)))

@@ -7,11 +7,11 @@ from tests.support.walks import require
 from tests.unit.core.levels import Levels
 from tests.unit.core.mirror import (
     EPSILON,
-    TOOLS,
     MirrorClaim,
     MirrorLease,
     MirrorSeat,
     MirrorSlot,
+    line_of,
 )
 
 
@@ -22,8 +22,6 @@ class Judge(Levels):
         spec, limits = self.specs[action.key], self.limits
         require(action.slot not in self.slots and action.slot not in self.dead, "slot ids are new", action)
         require(not self.closed, "nothing starts after shutdown", action)
-        require(action.generation > self.generation, "the generation grows at every start", action)
-        self.generation = action.generation
         require(not self._is_paused(action.key), "a paused key starts nothing", action)
         require(action.spare or action.key not in self.cooled, "nothing is kept warm for a cooled key", action)
         require(action.fingerprint == spec.fingerprint, "starts are made from the newest spec", action, spec)
@@ -38,7 +36,6 @@ class Judge(Levels):
             group=traits.open_group or action.slot,
             parallel=traits.parallel_opens,
             can_close=traits.can_close,
-            generation=action.generation,
             spare=action.spare,
             mute=self.rng.random() < 0.04,
             used_at=self.now,
@@ -165,15 +162,17 @@ class Judge(Levels):
         require(slot.fingerprint == self.specs[action.key].fingerprint, "nothing new on an old generation", action)
         require(len(slot.seats) < slot.capacity, "seats per process", action, len(slot.seats))
         require(not (slot.single_use and slot.opened), "an unshared process has one seat in its life", action)
-        waiting = sum(map(len, self.queues.get((action.key, action.tools), {}).values()))
+        line = line_of(action.tools, action.resume)
+        waiting = sum(map(len, self.queues.get((action.key, line), {}).values()))
         coming = sum(
-            seat.state == "opening" and seat.tools == action.tools and self.slots[seat.slot].key == action.key
+            seat.state == "opening" and seat.tools == line and self.slots[seat.slot].key == action.key
             for seat in self.seats.values()
         )
         ahead = waiting <= coming
+        require(action.resume is None or not ahead, "what is resumed is opened for a claim that waits", action)
         require(not (ahead and self._is_unheard(slot)), "an open ahead gives way to a first answer", action)
         slot.opened += 1
-        seat = MirrorSeat(action.slot, action.tools, self.now, mute=self.rng.random() < 0.03)
+        seat = MirrorSeat(action.slot, line, self.now, mute=self.rng.random() < 0.03)
         self.seats[action.seat] = slot.seats[action.seat] = seat
         group = self._asked(slot.group)
         require(group <= slot.parallel, "parallel opens per group", action, group)
@@ -200,26 +199,23 @@ class Judge(Levels):
         require(slot.state == "ready" and slot.draining_since is None, "only READY is granted", action, slot.state)
         require(slot.key == claim.key == action.key and not slot.spare, "a lease's key is its slot's key", action)
         require(slot.fingerprint == self.specs[claim.key].fingerprint, "nothing new on an old generation", action)
-        require(action.generation == slot.generation, "the lease knows its generation", action)
         require(abs(action.waited - (self.now - claim.since)) < EPSILON, "waited", action)
-        require((action.seat is None) == (claim.tools is None), "transport or seat", action)
         warmth = self.lib.Warmth
         expected = warmth.WARM
         if slot.ready_step > claim.step:
             expected = warmth.COLD
         elif slot.adopted_step >= claim.step:
             expected = warmth.SPARE
-        if action.seat is not None:
-            seat = self.seats[action.seat]
-            require(seat.state == "parked", "a seat is leased once, and only when open", action, seat.state)
-            require(
-                seat.tools == claim.tools and seat.slot == action.slot,
-                "the seat has the claim's tools",
-                action,
-            )
-            if seat.parked_step < claim.step:
-                expected = warmth.PARKED
-            seat.state = "leased"
+        seat = self.seats[action.seat]
+        require(seat.state == "parked", "a seat is leased once, and only when open", action, seat.state)
+        require(
+            seat.tools == claim.tools and seat.slot == action.slot,
+            "the seat has the claim's tools and resumes what it asked for",
+            action,
+        )
+        if seat.parked_step < claim.step:
+            expected = warmth.PARKED
+        seat.state = "leased"
         require(action.warmth is expected, "warmth is honest", action, expected)
         require(
             (action.warmth is warmth.PARKED) == (action.miss is self.lib.MissReason.NONE),
@@ -230,11 +226,11 @@ class Judge(Levels):
         self._forget_claim(action.claim)
         self.outcomes += 1
         require(action.lease not in self.leases, "lease ids are new", action)
-        self.leases[action.lease] = MirrorLease(action.generation, action.claim, claim.key, action.slot, action.seat)
+        self.leases[action.lease] = MirrorLease(action.claim, claim.key, action.slot, action.seat)
         slot.leases.add(action.lease)
-        slot.served += action.seat is not None
+        slot.served += 1
         slot.used = True
-        if action.seat is not None and not slot.heard and slot.unheard_since is None:
+        if not slot.heard and slot.unheard_since is None:
             slot.unheard_since = self.now
         slot.used_at = self.now
 
@@ -323,8 +319,6 @@ class Judge(Levels):
         require(not used and not asked, "only unused keys are forgotten", action)
         for said in [said for said in self.ceilings if said[0] == action.key]:
             del self.ceilings[said]  # with the key: who asks for it again is told again
-        for tools in (None, *TOOLS):
-            self.queues.pop((action.key, tools), None)
 
     def _on_Notable(self, action: Any) -> None:
         counted = self.lib.Counted

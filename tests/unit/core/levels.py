@@ -35,11 +35,7 @@ class Levels(Mirror):
             if not owners or everything or key in paused:
                 continue
             slots = serving.get(key, ())
-            if tools is None:
-                usable = [number for number, _ in slots if not state.slots[number].shunned]
-                require(not usable, "no waiter beside a shared process", key)
-            else:
-                self._check_line(key, tools, owners, slots)
+            self._check_line(key, tools, owners, slots)
             short.add(key)
         for key in short - {slot.key for slot in self.slots.values() if not slot.spare}:
             self._check_starved(key, limits)
@@ -186,7 +182,10 @@ class Levels(Mirror):
             state.first_answer_pending,
             unheard,
         )
-        require({lease.claim for lease in state.leases.values()} == state.granted.keys(), "grants agree")
+        require({seat.claim for seat in state.leases.values()} == state.granted.keys(), "grants agree")
+        require(
+            {seat.lease for seat in state.seats.values()} - {None} == state.leases.keys(), "seats know their leases"
+        )
         require(sum(slot.charge for slot in state.slots.values()) == state.charged, "memory adds up")
         asked = sum(seat.asked for seat in state.opening.values())
         require(sum(state.open_groups.values()) == asked, "open groups add up")
@@ -201,8 +200,8 @@ class Levels(Mirror):
             require(mine.count(lib.SeatState.PARKED) == slot.parked, "parked per slot", number)
             held = {lease for lease, one in state.leases.items() if one.slot is slot}
             require(held == slot.leases.keys(), "leases per slot", number)
-            for lease in slot.leases.values():
-                require(slot.key_state is not None and lease.key == slot.key_state.key, "a lease's key", number)
+            for seat in slot.leases.values():
+                require(seat.key_state is slot.key_state, "a lease's key", number)
         for key_state in state.keys.values():
             for queue in key_state.queues.values():
                 opening = sum(seat.queue is queue for seat in state.opening.values())

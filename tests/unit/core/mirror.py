@@ -13,6 +13,11 @@ OWNERS = ("ann", "bob", "cho", "dan")
 EPSILON = 1e-6
 
 
+def line_of(tools: str, resume: object) -> Any:
+    """Who stands in one line: those who want the same tools, and apart from them each who resumes something."""
+    return tools if resume is None else (tools, resume)
+
+
 @dataclass(slots=True, eq=False)
 class MirrorSlot:
     key: Any
@@ -23,7 +28,6 @@ class MirrorSlot:
     group: Any
     parallel: int
     can_close: bool
-    generation: int
     spare: bool
     mute: bool
     used_at: float
@@ -46,7 +50,7 @@ class MirrorSlot:
 @dataclass(slots=True, eq=False)
 class MirrorSeat:
     slot: int
-    tools: str
+    tools: Any
     since: float
     mute: bool
     state: str = "opening"
@@ -57,17 +61,16 @@ class MirrorSeat:
 
 @dataclass(slots=True, eq=False)
 class MirrorLease:
-    generation: int
     claim: int
     key: Any
     slot: int
-    seat: int | None
+    seat: int
 
 
 @dataclass(slots=True, eq=False)
 class MirrorClaim:
     key: Any
-    tools: str | None
+    tools: Any
     owner: str
     deadline: float
     parent: int | None
@@ -88,8 +91,8 @@ class Mirror:
         self.seats: dict[int, MirrorSeat] = {}
         self.leases: dict[int, MirrorLease] = {}
         self.claims: dict[int, MirrorClaim] = {}
-        self.queues: dict[tuple[Any, str | None], dict[str, dict[int, MirrorClaim]]] = {}
-        self.marks: dict[tuple[Any, str | None, str], int] = {}
+        self.queues: dict[tuple[Any, Any], dict[str, dict[int, MirrorClaim]]] = {}
+        self.marks: dict[tuple[Any, Any, str], int] = {}
         self.paused: set[Any] = set()
         self.fails: dict[Any, tuple[int, float]] = {}
         self.shorts: dict[Any, tuple[int, float]] = {}
@@ -103,7 +106,6 @@ class Mirror:
         self.last_answer: Any = None
         self.dead: deque[int] = deque([999_999_999], maxlen=200)
         self.marked = 0
-        self.generation = 0
         self.crowd, self.queued = 0, 0
         """Processes and waiters that were there when the limits were changed: they may be more than the new ones."""
         self.spared: set[int] = set()
@@ -158,6 +160,8 @@ class Mirror:
         del owners[claim.owner][number]
         if not owners[claim.owner]:
             del owners[claim.owner]
+        if not owners:
+            del self.queues[claim.key, claim.tools]
 
     def _end_lease(self, number: int) -> None:
         lease = self.leases.pop(number)

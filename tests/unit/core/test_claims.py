@@ -2,7 +2,7 @@
 
 import pytest
 
-from ostler.pool.core import events
+from ostler.pool.core import ReserveRule, events
 from tests.unit.core.driver import Pool
 
 
@@ -11,24 +11,14 @@ def test_e01_w13a_one_start_serves_any_number_of_claims() -> None:
     pool.register()
     assert pool.claim() == ["start #1 k"]
     assert pool.claim(owner="bob") == []
-    assert pool.claim(tools=None) == []
-    assert pool.started(1) == [
-        "grant c3 lease 2 on #1 cold transport",
-        "open 3 on #1",
-        "open 4 on #1",
-    ]
-    assert pool.opened(3, 4) == [
+    assert pool.claim(tools="t") == []
+    assert pool.started(1) == ["open 2 on #1", "open 3 on #1 t", "open 4 on #1"]
+    assert pool.opened(2, 3, 4) == [
         "grant c1 lease 5 on #1 cold no_process",
-        "grant c2 lease 6 on #1 cold starting",
+        "grant c3 lease 6 on #1 cold starting",
+        "grant c2 lease 7 on #1 cold starting",
     ]
     assert pool.says() == "k: #1 ready 3 wait 0"
-
-
-def test_e01_the_transport_is_the_same_for_the_same_key() -> None:
-    pool = Pool()
-    pool.register()
-    pool.leased(tools=None)
-    assert pool.claim(tools=None) == ["grant c2 lease 3 on #1 warm transport"]
 
 
 def test_e02_keys_never_share_a_process() -> None:
@@ -104,10 +94,11 @@ def test_w23b_an_ineligible_head_blocks_nobody() -> None:
 def test_w21_a_stale_release_is_counted_and_ends_nothing() -> None:
     pool = Pool()
     pool.register()
-    lease = pool.leased()
-    assert pool.do(events.LeaseReleased(lease, 99)) == ["note stale"]  # type: ignore[arg-type] - tests name leases by number
+    lease, other = pool.leased(), pool.leased()
+    assert pool.release(99) == ["note stale"]
     assert pool.release(lease) == ["close 2"]
     assert pool.release(lease) == ["note stale"]
+    assert list(pool.core.state.leases) == [other]
 
 
 def test_w08_a_used_seat_never_comes_back() -> None:
@@ -222,3 +213,28 @@ def test_e14_shutdown_refuses_all_stops_all_and_is_idempotent() -> None:
 def test_something_that_is_no_event_is_a_defect() -> None:
     with pytest.raises(TypeError, match="not an event"):
         Pool().core.handle("hello", 0.0)  # type: ignore[arg-type] - tests name leases by number
+
+
+def test_a_claim_that_resumes_gets_a_seat_of_its_own_and_its_token_with_the_open() -> None:
+    pool = Pool()
+    pool.register()
+    pool.warm(tools="t")
+    pool.started(1)
+    pool.opened(2)
+    assert pool.claim(tools="t", resume="session a") == ["open 3 on #1 t for session a"]
+    assert pool.claim(tools="t")[0] == "grant c2 lease 4 on #1 parked none"
+    assert pool.opened(3) == ["grant c1 lease 5 on #1 warm first_use"]
+
+
+def test_claims_that_resume_the_same_get_a_seat_each_and_teach_nothing() -> None:
+    pool = Pool(reserve=ReserveRule(most=4))
+    pool.register()
+    pool.claim(resume="session a")
+    pool.claim(resume="session a", owner="bob")
+    assert pool.started(1) == ["open 2 on #1 for session a", "open 3 on #1 for session a"]
+    assert pool.opened(3) == ["grant c2 lease 4 on #1 cold starting"]
+    assert pool.opened(2) == ["grant c1 lease 5 on #1 cold no_process"]
+    for lease in (4, 5):
+        pool.release(lease)
+    pool.tick(5.0)
+    assert pool.core.snapshot().keys[0].lines == ()

@@ -30,18 +30,16 @@ def test_n34_of_keys_that_nobody_uses_only_the_last_few_are_remembered() -> None
     assert f"k{MANY - 1}" in keys
 
 
-def test_n34_what_is_ordered_hinted_or_used_is_no_surplus() -> None:
+def test_n34_what_is_ordered_or_used_is_no_surplus() -> None:
     pool = Pool(max_idle_keys=1, max_processes=1)
     pool.register("used")
     pool.claim("used")
     pool.started(1)
     pool.register("ordered")
     pool.warm("ordered")
-    pool.register("hinted")
-    pool.do(events.Hint("hinted", "t"))
     pool.register("paused")
     pool.do(events.Pause("paused"))
     for number in range(5):
         pool.register(f"idle {number}")
         pool.tick(2.0)
-    assert set(pool.core.state.keys) == {"used", "ordered", "hinted", "paused", "idle 4"}
+    assert set(pool.core.state.keys) == {"used", "ordered", "paused", "idle 4"}

@@ -118,10 +118,11 @@ def test_w15_age_replaces_before_it_retires_and_the_reserve_moves_first() -> Non
 def test_age_has_jitter() -> None:
     pool = Pool(max_age=100.0)
     pool.register()
-    pool.claim(tools=None)
+    pool.claim()
     pool.started(1, jitter=0.5)
+    pool.opened(2)
     assert pool.tick(89.0) == []
-    assert pool.tick(1.0) == ["note retired age", "start #3 k"]
+    assert pool.tick(1.0) == ["note retired age", "start #4 k"]
 
 
 def test_at_the_cap_the_old_one_drains_first() -> None:
@@ -302,7 +303,7 @@ def test_w15_idle_counts_from_the_last_use_and_drains_to_zero() -> None:
     assert pool.tick(90.0) == []
     assert pool.tick(10.0) == ["stop #1 soft idle"]
     pool.gone(1)
-    assert pool.do(events.Hint("k", "t")) == ["start #4 k"]
+    assert pool.warm() == ["start #4 k"]
 
 
 def test_w18a_no_idle_stop_beside_a_lease_or_below_the_floor() -> None:
@@ -327,7 +328,7 @@ def test_w18a_no_idle_stop_beside_a_waiter() -> None:
 def test_w16_w18a_no_idle_stop_of_a_process_that_starts() -> None:
     pool = Pool(idle_after=10.0, start_timeout=100.0)
     pool.register(start_seconds=5.0)
-    assert pool.do(events.Hint("k", "t")) == ["start #1 k"]
+    assert pool.warm() == ["start #1 k"]
     assert [pool.tick(10.0) for _ in range(9)] == [[]] * 9
     assert pool.says() == "k: #1 starting 0 wait 0"
 
@@ -362,11 +363,11 @@ def obey(pool: Pool, said: list[str]) -> None:
         said = pool._answer(said) + [line for seat in closed for line in pool.closed(seat)]
 
 
-def test_w25_a_hint_is_for_a_while_and_its_seat_is_closed_after() -> None:
-    pool = ready(hint_seconds=20.0)
-    assert pool.do(events.Hint("k", "t")) == ["open 4 on #1 t"]
+def test_w25_a_seat_beyond_the_floor_is_closed_when_the_floor_is_taken_away() -> None:
+    pool = ready()
+    assert pool.warm() == ["open 4 on #1 t"]
     pool.opened(4)
-    assert pool.tick(21.0) == ["close 4"]
+    assert pool.warm(seats=0) + pool.tick(2.0) == ["close 4"]
 
 
 def test_a_floor_is_taken_away_and_seats_that_cannot_be_closed_stay() -> None:
@@ -430,10 +431,11 @@ def test_an_unused_key_is_forgotten_with_its_lines() -> None:
 def test_a_working_process_closes_the_breaker_even_if_nobody_opens_a_seat() -> None:
     pool = Pool(breaker_after=1, breaker_cooldown=5.0)
     pool.register()
-    pool.claim(tools=None)
+    pool.claim()
     pool.failed(1)
     pool.now += 10.0
-    pool.claim(tools=None)
+    pool.claim()
+    pool.do(events.ClaimAbandoned("c2"))
     pool.started(2)
     assert pool.tick(11.0) == ["note breaker_closed"]
     pool.register("late")
@@ -459,7 +461,7 @@ def test_a_tool_set_that_came_once_is_forgotten_long_before_one_that_came_in_a_c
         pool.claim(tools=f"once {number}")
     for _ in range(5):
         pool.claim(tools="crowd")
-    assert len(pool.core.tools_in_use()) == 51
+    assert len(pool.core.snapshot().keys[0].lines) == 51
     for waiting in list(pool.core.state.claims):
         pool.do(events.ClaimAbandoned(waiting))
     for seat in list(pool.core.state.opening):
@@ -468,7 +470,7 @@ def test_a_tool_set_that_came_once_is_forgotten_long_before_one_that_came_in_a_c
         for seat in list(pool.core.state.closing):
             pool.do(events.SeatClosed(seat, clean=True))
         pool.do(events.Tick(), after=1.0)
-    assert pool.core.tools_in_use() == {"crowd"}
+    assert [line.tools for line in pool.core.snapshot().keys[0].lines] == ["crowd"]
 
 
 @pytest.mark.parametrize("can_close", [True, False])

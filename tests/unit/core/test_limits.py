@@ -102,13 +102,12 @@ def test_a_cooled_key_ends_and_stays_down_until_somebody_asks() -> None:
     assert pool.claim() == ["start #5 k"]
 
 
-@pytest.mark.parametrize("event", [events.Hint("k", ""), events.KeepWarm("k", "", 1)])
-def test_a_cooled_key_is_warmed_again_by_a_hint_or_an_order(event: events.CoreEvent) -> None:
+def test_a_cooled_key_is_warmed_again_by_an_order() -> None:
     pool = Pool()
     pool.register()
     pool.do(events.StopWarming("k"))
     assert pool.do(events.KeepWarm("k", "", 0)) == []
-    assert pool.do(event) == ["start #1 k"]
+    assert pool.do(events.KeepWarm("k", "", 1)) == ["start #1 k"]
 
 
 def test_a_seat_that_the_budget_takes_makes_a_place_for_those_who_wait_for_a_start() -> None:
@@ -148,6 +147,6 @@ def test_tool_sets_that_came_and_went_are_forgotten_by_the_next_one_and_those_th
         pool.do(events.ClaimAbandoned(f"c{pool.claims}"), after=1.0)
     lines = pool.core.state.keys["k"].queues
     assert len(lines) == MAX_TOOL_SETS
-    assert "ordered" in lines
-    assert f"tools {2 * MAX_TOOL_SETS - 1}" in lines
-    assert "tools 0" not in lines
+    assert ("ordered", None) in lines
+    assert (f"tools {2 * MAX_TOOL_SETS - 1}", None) in lines
+    assert ("tools 0", None) not in lines

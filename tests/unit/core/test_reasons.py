@@ -44,9 +44,6 @@ def test_each_target_has_its_reason() -> None:
     assert explained(pool).lines == ()
     pool.do(events.KeepWarm("k", "", 0))
     assert (line(pool).because, line(pool).target) == (TargetReason.QUIET, 0)
-    pool.do(events.Hint("k", ""))
-    assert (line(pool).because, line(pool).target) == (TargetReason.HINT, 1)
-    assert line(pool).hinted_for > 0
     pool.do(events.KeepWarm("k", "", 2))
     assert (line(pool).because, line(pool).target) == (TargetReason.FLOOR, 2)
     crowd(pool, 3)
@@ -130,7 +127,9 @@ def history(seed: int) -> Iterator[tuple[events.CoreEvent, float]]:
     random_ = random.Random(seed)
     for number in range(120):
         claim = events.Claim(f"c{number}", "k", random_.choice(["", "t"]), "ann", 1e9)
-        wish = random_.choice([events.KeepWarm("k", "", random_.randrange(3)), events.Hint("k", "t"), events.Tick()])
+        wish = random_.choice(
+            [events.KeepWarm("k", "", random_.randrange(3)), events.KeepWarm("k", "t", 1), events.Tick()]
+        )
         yield random_.choice([claim, claim, wish]), random_.choice([0.0, 0.01, 0.6, 5.0, 700.0])
 
 

@@ -19,8 +19,8 @@ from ostler.pool.core import (
     Traits,
     events,
 )
+from ostler.pool.core.records import SEAT_MOVES, SLOT_MOVES, moved
 from ostler.pool.core.sizing import Arrivals, seats_for
-from ostler.pool.core.transitions import SEAT_MOVES, SLOT_MOVES, moved
 from tests.unit.core.driver import Pool, spec
 
 SLOT_LIFE = """starting ready, starting closing, starting gone, ready draining, ready closing, ready gone,
@@ -79,7 +79,7 @@ def test_w23d_no_limit_of_zero_or_less_means_unlimited(limit: str, wrong: int) -
         Limits(**{limit: wrong})
 
 
-@pytest.mark.parametrize("limit", ["start_timeout", "idle_after", "hint_seconds", "max_age"])
+@pytest.mark.parametrize("limit", ["start_timeout", "idle_after", "max_age"])
 def test_w16_limits_below_the_start_up_time_are_refused(limit: str) -> None:
     pool = Pool(**{limit: 10.0})
     with pytest.raises(SettingsError, match=limit):

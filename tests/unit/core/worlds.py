@@ -23,7 +23,6 @@ def make_limits(rng: random.Random, lib: ModuleType) -> Any:
         idle_after=12.0,
         forget_after=90.0,
         max_idle_keys=2,
-        hint_seconds=20.0,
         max_age=rng.choice((60.0, 4000.0)),
         memory_budget=rng.choice((None, 350, 600)),
         memory_ceiling=rng.choice((None, 150)),

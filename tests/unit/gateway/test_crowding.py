@@ -23,7 +23,7 @@ CENSUS = PoolCensus(
     memory=0,
     memory_budget=None,
 )
-SLOT = SlotView(SlotId(1), 1, SlotState.READY, 1, 1, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0, None, shunned=False)
+SLOT = SlotView(SlotId(1), SlotState.READY, 1, 1, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0, None, shunned=False)
 
 
 def slot(number: int, leased: int, **changes: Any) -> SlotView:

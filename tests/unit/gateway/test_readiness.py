@@ -6,7 +6,7 @@ import pytest
 
 from ostler.gateway.ops.readiness import FORGIVEN_AFTER, LASTS, LATE, SEVERAL, SLOWER, Readiness
 from ostler.pool.keys import TransportKey
-from ostler.pool.runner.live import UnderWay, WorkKind
+from ostler.pool.snapshot import UnderWay, WorkKind
 
 KEY = TransportKey("demo", "default", "/tmp")
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch.builder import launch
+from ostler.pool.launch.edition import traits_of
 from ostler.pool.launch.settings import ProviderSettings
 from ostler.pool.provider import CloseVerb, Provider
 from ostler.pool.providers import load
-from ostler.pool.runner.launch_cache import traits_of
 
 DEMO = load()["demo"]
 

@@ -1,6 +1,6 @@
 """What the pool remembers of answered claims is bounded in both directions."""
 
-from ostler.pool.runner.decisions import GRANTED, ClaimDecision, RecentClaims
+from ostler.pool.why import GRANTED, ClaimDecision, RecentClaims
 
 
 def test_the_newest_come_first_and_the_oldest_go() -> None:

@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from ostler.pool.keys import TransportKey
-from ostler.pool.observer import Counts, Guarded
+from ostler.pool.observer import Guarded
+from tests.support.counts import Counts
 
 KEY = TransportKey("demo", "demo", "/work")
 

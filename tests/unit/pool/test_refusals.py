@@ -5,8 +5,7 @@ import pytest
 from ostler.pool.core.actions import Refuse
 from ostler.pool.core.values import PoolCensus, RefusalKind
 from ostler.pool.errors import AgentStartFailed, Phase
-from ostler.pool.keys import TransportKey
-from ostler.pool.runner.live import PoolKey
+from ostler.pool.keys import PoolKey, TransportKey
 from ostler.pool.runner.refusals import refusal_error
 
 KEY = PoolKey(TransportKey("demo", "demo", "/work"))

@@ -1,8 +1,11 @@
-"""Keeps the core informed of how keys are launched, without reading files on the loop.
+"""The launch of every key that the core knows, kept current without reading files on the loop.
 
 Rules:
-- Files are read on threads, through `BlockingProbe`. A result is used only if the settings are still those it was read
-  for, so a slow read never replaces a newer launch with an older one.
+- A launch is built once per key and kept until its files or the settings change. New settings make every launch stale,
+  not wrong: a start that the core still orders with the old fingerprint uses the old launch, and that process ends when
+  the core learns of the new one.
+- Files are read on threads, through `BlockingProbe`. A result is used only under the edition of the settings that it
+  was read for, so a slow read never replaces a newer launch with an older one.
 - `prepare` reads what a claim needs, before the claim; `register` then has nothing left to read.
 - Places are read in parallel, the keys of one place one after the other: a dead disk delays no key elsewhere.
 - A key that cannot be launched under new settings is cooled, and its claims are refused with the reason. A file that
@@ -19,26 +22,28 @@ from ostler.pool.core import events
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.core.values import KeySpec
 from ostler.pool.errors import AgentStartFailed, Phase, PoolError
-from ostler.pool.keys import TransportKey
+from ostler.pool.keys import PoolKey, TransportKey
 from ostler.pool.launch.builder import Launch
-from ostler.pool.runner.launch_cache import LaunchCache
-from ostler.pool.runner.live import PoolKey
+from ostler.pool.launch.edition import SettingsEdition
 from ostler.process.probe import PATIENCE, BlockingProbe, ProbeFailed
 
 log = logging.getLogger(__name__)
 
 
-class LaunchRefresh:
-    """Between the launch cache and the core of one pool."""
+class Launches:
+    """The launches and specs of one pool. `tell` passes an event to the core."""
 
-    def __init__(self, launch_cache: LaunchCache, core: PoolCore, tell: Callable[[events.CoreEvent], None]) -> None:
-        self._launch_cache = launch_cache
+    def __init__(self, edition: SettingsEdition, core: PoolCore, tell: Callable[[events.CoreEvent], None]) -> None:
+        self.edition = edition
         self._core = core
         self._tell = tell
+        self._launches: dict[TransportKey, tuple[Launch, SettingsEdition]] = {}
         self._specs: dict[PoolKey, KeySpec] = {}
         self._variants: dict[TransportKey, dict[PoolKey, None]] = {}
         self._builds: BlockingProbe[Launch] = BlockingProbe()
         self._failed: dict[PoolKey, PoolError | ValueError] = {}
+
+    # --- what is known ---
 
     def knows(self, key: PoolKey) -> bool:
         """Whether the core knows the key, so that the key is canonical."""
@@ -48,9 +53,21 @@ class LaunchRefresh:
         """Every key that the core knows."""
         return list(self._specs)
 
+    def known_as(self, key: TransportKey) -> list[PoolKey]:
+        """The variants of the key that the core knows: shared, of one owner, private."""
+        return list(self._variants.get(key, ()))
+
     def failed(self, key: PoolKey) -> PoolError | ValueError | None:
         """Why the key cannot be launched under the current settings; None if it can."""
         return self._failed.get(key)
+
+    def of(self, key: TransportKey) -> Launch:
+        """How a process of a key is started that the core knows and that has not failed."""
+        return self._launches[key][0]
+
+    def is_current(self, key: TransportKey) -> bool:
+        """Whether the key was read under the current settings."""
+        return key in self._launches and self._launches[key][1] is self.edition
 
     def forget(self, key: PoolKey) -> None:
         """The core dropped the key: forget its spec, and its launch if no variant of the key uses it."""
@@ -61,31 +78,34 @@ class LaunchRefresh:
         # Variants of a key (shared, of one owner, private) use one launch: it stays while any of them is known.
         if not known:
             self._variants.pop(key.key, None)
-            self._launch_cache.forget(key.key)
+            self._launches.pop(key.key, None)
 
-    def register(self, key: PoolKey) -> None:
-        """Make sure the core knows the key. Raises what the launch cache raises, and `SettingsError`."""
-        if key not in self._specs or key in self._failed:
-            self._tell_spec(key, self._launch_cache.spec(key))
+    # --- for a claim ---
 
     async def prepare(self, key: PoolKey, patience: float) -> None:
         """Read the key's files on a thread unless that was done under the current settings, so that `register` has
-        nothing to read. A changed spec of a known key is reported to the core. Raises what `register` raises.
+        nothing to read. A changed spec of a known key is reported to the core. Raises `AgentMissing`, `BadSetting`,
+        `SettingsError`.
         """
-        while not self._launch_cache.is_current(key.key):
-            edition = self._launch_cache.edition
+        while not self.is_current(key.key):
+            edition = self.edition
             try:
                 fresh = await self._build(key, patience)
             except ProbeFailed as error:
                 raise self._unread(key, error, patience) from error
             except (PoolError, ValueError) as error:
-                if edition != self._launch_cache.edition:
+                if edition is not self.edition:
                     continue
                 if isinstance(error, PoolError):
                     raise error.again() from error  # each caller gets its own instance, because callers share one read
                 raise
-            if edition == self._launch_cache.edition:
+            if edition is self.edition:
                 self._take(fresh)
+
+    def register(self, key: PoolKey) -> None:
+        """Make sure the core knows a key that was prepared. Raises `SettingsError`."""
+        if key not in self._specs or key in self._failed:
+            self._tell_spec(key)
 
     async def trouble(self, key: PoolKey, patience: float = PATIENCE) -> str:
         """Why the key cannot be launched now; empty if no obstacle is known. Keeps nothing."""
@@ -101,15 +121,17 @@ class LaunchRefresh:
 
     def _build(self, key: PoolKey, patience: float) -> Coroutine[Any, Any, Launch]:
         # Named by edition too: a read begun under older settings must not answer for the current ones.
-        name = (key.key, self._launch_cache.edition)
-        place = self._launch_cache.place(key.key)
-        return self._builds.find(name, partial(self._launch_cache.build, key.key), patience, place=place)
+        name = (key.key, self.edition)
+        place = self.edition.place(key.key)
+        return self._builds.find(name, partial(self.edition.build, key.key), patience, place=place)
 
     def _unread(self, key: PoolKey, error: ProbeFailed, patience: float) -> AgentStartFailed:
         why = f"the files it is made of could not be read: {error.why}"
         return AgentStartFailed(
             provider=key.key.provider, phase=Phase.SPAWN, command=(), why=why, waited=min(patience, PATIENCE)
         )
+
+    # --- refresh ---
 
     async def renew(self) -> None:
         """After new settings: tell the core of every key that is launched differently now, or cannot be launched any
@@ -124,7 +146,7 @@ class LaunchRefresh:
     async def _check_all(self, *, stale: bool) -> None:
         places: dict[Hashable, list[PoolKey]] = {}
         for key in self.known():
-            places.setdefault(self._launch_cache.place(key.key), []).append(key)
+            places.setdefault(self.edition.place(key.key), []).append(key)
         async with asyncio.TaskGroup() as group:
             for keys in places.values():
                 group.create_task(self._check_place(keys, stale=stale))
@@ -132,7 +154,7 @@ class LaunchRefresh:
     async def _check_place(self, keys: Iterable[PoolKey], *, stale: bool) -> None:
         """Read one key after the other, to leave probe threads to claims; if one read gets no answer, none would."""
         for key in keys:
-            if stale and self._launch_cache.is_current(key.key):
+            if stale and self.is_current(key.key):
                 continue
             try:
                 await self._check_key(key)
@@ -142,14 +164,14 @@ class LaunchRefresh:
 
     async def _check_key(self, key: PoolKey) -> None:
         """Read the key's files again, on a thread: a HOME may lie on a slow disk. Raises `ProbeFailed`."""
-        edition = self._launch_cache.edition
+        edition = self.edition
         try:
             fresh = await self._build(key, PATIENCE)
-            if key in self._specs and edition == self._launch_cache.edition:
+            if key in self._specs and edition is self.edition:
                 self._take(fresh)
         except (PoolError, ValueError) as error:
             log.warning("%s cannot be started as configured now: %s", key, error)
-            if edition == self._launch_cache.edition and not self._launch_cache.is_current(key.key):
+            if edition is self.edition and not self.is_current(key.key):
                 self._cool_failed(key, error)
         except (OSError, RuntimeError) as error:
             # For example a folder that may not be read. Any such error is only logged: the files are read again at the
@@ -158,27 +180,25 @@ class LaunchRefresh:
 
     def _take(self, fresh: Launch) -> None:
         """Use the fresh launch from now on, for every variant of its key."""
-        self._launch_cache.refresh(fresh)
+        self._launches[fresh.key] = fresh, self.edition
         for key in self.known_as(fresh.key):
-            self._tell_spec(key, self._launch_cache.spec(key))
+            self._tell_spec(key)
 
     def _cool_failed(self, key: PoolKey, error: PoolError | ValueError) -> None:
         """Cool a key that cannot be launched any more: its processes were started under settings that no longer
         hold.
         """
-        self._launch_cache.forget(key.key)
+        self._launches.pop(key.key, None)
         newly_failed = [one for one in self.known_as(key.key) if one not in self._failed]
-        # Before the core learns of any of them: a start that it orders in answer would read files on the loop.
+        # Before the core learns of any of them: a start that it orders in answer must find the failure, for there is
+        # no launch any more.
         self._failed.update(dict.fromkeys(newly_failed, error))
         for one in newly_failed:
             self._tell(events.StopWarming(one))
 
-    def known_as(self, key: TransportKey) -> list[PoolKey]:
-        """The variants of the key that the core knows: shared, of one owner, private."""
-        return list(self._variants.get(key, ()))
-
-    def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
+    def _tell_spec(self, key: PoolKey) -> None:
         # Compared with what the core knows, not with the launch before: two keys may share a launch.
+        spec = self.edition.spec(key, self.of(key.key))
         if self._specs.get(key) != spec:
             self._core.state.limits.check(spec)
             self._specs[key] = spec
