@@ -240,7 +240,14 @@ def start_upkeep(
     every, tasks = settings.resets.check_every, sessions.deps.tasks
     expiry = Expiry(sessions, policies, every, loops)
     tasks.start(expiry.run(), "expiry")
-    retention = Retention(sessions, settings.retention, every, memories.session_erased, loops)
+    retention = Retention(
+        sessions,
+        settings.retention,
+        every,
+        erased=memories.session_erased,
+        expired=memories.session_expired,
+        loops=loops,
+    )
     tasks.start(retention.run(), "retention")
     return expiry, retention
 
