@@ -16,6 +16,6 @@ class MemoryGauges:
         self.into.prefetch.of(memory, outcome.value).observe(seconds)
 
     def told(self, memory: str, call: str, outcome: BackgroundResult, lag: float) -> None:
-        self.into.calls.of(memory, call, outcome.value).add()
+        self.into.calls.of(memory, call, outcome.value).inc()
         if outcome is not BackgroundResult.LOST:
             self.into.lag.of(memory).observe(lag)

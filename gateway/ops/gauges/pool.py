@@ -18,35 +18,35 @@ class PoolGauges:
     """Messages dropped by processes that have ended; those of live processes are read at a scrape."""
 
     def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None:
-        self.into.claims.of(key.provider, key.model, warmth, miss).add()
+        self.into.claims.of(key.provider, key.model, warmth, miss).inc()
         self.into.claim_wait.of(key.provider, warmth).observe(waited)
 
     def refused(self, key: TransportKey, kind: str) -> None:
-        self.into.refusals.of(key.provider, key.model, kind).add()
+        self.into.refusals.of(key.provider, key.model, kind).inc()
 
     def started(self, provider: str, outcome: str, phase: str, seconds: float) -> None:
-        self.into.starts.of(provider, outcome, phase).add()
+        self.into.starts.of(provider, outcome, phase).inc()
         self.into.start_seconds.of(provider, outcome).observe(seconds)
 
     def opened(self, provider: str, outcome: str, seconds: float) -> None:
-        self.into.opens.of(provider, outcome).add()
+        self.into.opens.of(provider, outcome).inc()
         self.into.open_seconds.of(provider, outcome).observe(seconds)
 
     def noted(self, provider: str, what: str, cause: str) -> None:
         into = self.into
         match what:
             case Counted.RETIRED.value:
-                into.recycles.of(provider, cause).add()
+                into.recycles.of(provider, cause).inc()
             case Counted.SLOT_DIED.value:
-                into.deaths.of(provider).add()
+                into.deaths.of(provider).inc()
             case Counted.SEAT_LEAKED.value:
-                into.leaks.of(provider).add()
+                into.leaks.of(provider).inc()
             case "fallback":
-                into.fallbacks.of(provider, cause).add()
+                into.fallbacks.of(provider, cause).inc()
             case Counted.START_FAILED.value | Counted.OPEN_FAILED.value:
                 """Counted by `started` or `opened`, with its phase."""
             case _:
-                into.notes.of(provider, what, cause).add()
+                into.notes.of(provider, what, cause).inc()
 
     def dropped(self, provider: str, kind: str, count: int) -> None:
         self.dropped_before[provider, kind] += count

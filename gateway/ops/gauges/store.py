@@ -19,4 +19,4 @@ class StoreGauges:
             seconds.observe(wait)
 
     def failed(self, kind: str, count: int) -> None:
-        self.into.errors.of(kind).add(count)
+        self.into.errors.of(kind).inc(count)

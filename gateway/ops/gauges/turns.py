@@ -9,6 +9,8 @@ from ostler.pool.keys import TransportKey
 
 OWN = "own"
 NO_MISS = "none"
+EXAMPLE = "response_id"
+"""What an exemplar names: a response that took so long."""
 SOMETIMES = frozenset({"first_tool", "first_token"})
 """Phases that not every turn has. They are recorded only if they happened: a zero would look like a fast one."""
 
@@ -23,21 +25,21 @@ class TurnGauges:
     def turn_ended(self, report: TurnReport) -> None:
         key, timings, outcome = report.key, report.timings, report.outcome
         provider, transport = key.provider, timings.transport
-        self.turns.turns.of(provider, transport, outcome.status.value).add()
+        self.turns.turns.of(provider, transport, outcome.status.value).inc()
         if outcome.status is TurnStatus.FAILED:
-            self.turns.failures.of(provider, outcome.code).add()
+            self.turns.failures.of(provider, outcome.code).inc()
         if report.left_out:
-            self.turns.cut.of(provider).add()
+            self.turns.cut.of(provider).inc()
         self._count_tokens(key, outcome)
         if not timings.reached:
             return
         if timings.warmth == OWN:
             # The session had its seat already, so the pool saw no claim.
-            self.pool.claims.of(provider, key.model, OWN, NO_MISS).add()
-        phases = self.turns.phases
+            self.pool.claims.of(provider, key.model, OWN, NO_MISS).inc()
+        phases, example = self.turns.phases, {EXAMPLE: report.turn_id}
         for phase, seconds in timings.breakdown().items():
             if seconds or phase not in SOMETIMES:
-                phases.of(provider, transport, phase).observe(seconds, report.turn_id)
+                phases.of(provider, transport, phase).observe(seconds, example)
 
     def _count_tokens(self, key: TransportKey, outcome: TurnOutcome) -> None:
         usage = outcome.usage
@@ -45,4 +47,4 @@ class TurnGauges:
             return
         for direction, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
             if tokens:
-                self.turns.tokens.of(key.provider, key.model, direction).add(tokens)
+                self.turns.tokens.of(key.provider, key.model, direction).inc(tokens)
