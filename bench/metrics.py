@@ -24,9 +24,8 @@ from bench.measure import Report, cpu_seconds
 from ostler.gateway.cli.serve import SWITCH
 from ostler.gateway.model.correlation import NONE
 from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
+from ostler.gateway.ops.gauges.observers import EXAMPLE, StoreGauges, TurnGauges
 from ostler.gateway.ops.gauges.requests import RequestMetrics
-from ostler.gateway.ops.gauges.store import StoreGauges
-from ostler.gateway.ops.gauges.turns import EXAMPLE, TurnGauges
 from ostler.gateway.turns.reports import TurnReport
 from ostler.gateway.turns.timings import TurnTimings
 from ostler.metrics.instruments import Instruments

@@ -13,7 +13,7 @@ from ostler.gateway.config.settings import Settings
 from ostler.gateway.model.model_names import Models
 from ostler.gateway.ops.gauges.gauges import Gauges
 from ostler.gateway.ops.gauges.lag import LoopLag
-from ostler.gateway.ops.gauges.turns import TurnGauges
+from ostler.gateway.ops.gauges.observers import TurnGauges
 from ostler.gateway.turns.reports import TurnReport
 from ostler.gateway.turns.timings import EVENT, TurnTimings
 

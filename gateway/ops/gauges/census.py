@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ostler.bridge.stats import Stats
 from ostler.gateway.memory.memories import Memories
-from ostler.gateway.ops.gauges.pool import PoolGauges
+from ostler.gateway.ops.gauges.observers import PoolGauges
 from ostler.gateway.ops.readiness import Readiness
 from ostler.gateway.turns.sessions import Sessions
 from ostler.metrics.instruments import BridgeInstruments, Instruments, PoolInstruments

@@ -17,12 +17,9 @@ from ostler.gateway.model.model_names import Models
 from ostler.gateway.model.release import version
 from ostler.gateway.ops.gauges.census import LevelReader
 from ostler.gateway.ops.gauges.lag import LoopLag
-from ostler.gateway.ops.gauges.memory import MemoryGauges
-from ostler.gateway.ops.gauges.pool import PoolGauges
+from ostler.gateway.ops.gauges.observers import MemoryGauges, PoolGauges, StoreGauges, TurnGauges
 from ostler.gateway.ops.gauges.requests import RequestMetrics
 from ostler.gateway.ops.gauges.scrape import Scrape
-from ostler.gateway.ops.gauges.store import StoreGauges
-from ostler.gateway.ops.gauges.turns import TurnGauges
 from ostler.gateway.stores.watch import NoStoreWatch, StoreWatch
 from ostler.gateway.turns.reports import NoTurnObserver, TurnObserver
 from ostler.metrics.instruments import Instruments

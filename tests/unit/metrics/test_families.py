@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from ostler.gateway.ops.gauges.turns import EXAMPLE
+from ostler.gateway.ops.gauges.observers import EXAMPLE
 from ostler.metrics.family import Family, Shown
 from ostler.metrics.instruments import Instruments
 from ostler.metrics.registry import MOST, MetricRegistry
