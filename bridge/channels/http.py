@@ -5,10 +5,8 @@ can expose it. An agent gets the address and a bearer token; both are useless af
 """
 
 import asyncio
-import contextlib
 import math
 import socket
-from collections.abc import Iterator
 from functools import partial
 from typing import Final, cast
 
@@ -16,6 +14,7 @@ import uvicorn
 
 from ostler.bridge.channels.http_app import HttpApp, HttpSettings
 from ostler.bridge.channels.http_door import UnauthenticatedConnections
+from ostler.bridge.channels.uvicorn_internals import EmbeddedServer
 from ostler.bridge.doors import HttpServerEntry
 from ostler.bridge.errors import BridgeError
 from ostler.bridge.session_binding import SessionBinding
@@ -42,22 +41,6 @@ class HttpNotRunning(BridgeError):
         super().__init__("the HTTP tool channel is not running; enable it, and call start() first")
 
 
-class _Server(uvicorn.Server):
-    """uvicorn inside the gateway's loop: it installs no signal handlers, and sets `listening` once it listens."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.listening = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.listening.set()
-
-
 class HttpChannel:
     """Starts and stops the HTTP channel, and creates the server entry of a binding."""
 
@@ -76,7 +59,7 @@ class HttpChannel:
         self._loops = Loops() if loops is None else loops
         self._name = name
         self._url: str | None = None
-        self._server: _Server | None = None
+        self._server: EmbeddedServer | None = None
         self._serving: asyncio.Task[None] | None = None
 
     @property
@@ -87,7 +70,7 @@ class HttpChannel:
         if self._serving is not None:
             return
         listener = _listener(self._settings)
-        server = self._server = _Server(_config(self.app, self._settings))
+        server = self._server = EmbeddedServer(_config(self.app, self._settings))
         self._serving = serving = asyncio.get_running_loop().create_task(self._serve(server, listener))
         listening = asyncio.get_running_loop().create_task(server.listening.wait())
         await asyncio.wait([serving, listening], return_when=asyncio.FIRST_COMPLETED)
@@ -97,7 +80,7 @@ class HttpChannel:
             await serving
         self._url = f"http://{_address(listener)}{self._settings.path}"
 
-    async def _serve(self, server: _Server, listener: socket.socket) -> None:
+    async def _serve(self, server: EmbeddedServer, listener: socket.socket) -> None:
         with self._loops.add("the HTTP tool channel", patience=math.inf).running():
             await server.serve(sockets=[listener])
 
@@ -108,7 +91,7 @@ class HttpChannel:
             return
         self._server = self._serving = self._url = None
         self.app.end()
-        server.should_exit = True
+        server.stop()
         await serving
 
     def open(self, binding: SessionBinding) -> HttpServerEntry:

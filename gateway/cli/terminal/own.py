@@ -59,7 +59,7 @@ async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bo
             # Other terminals may use this gateway: let their turns end first.
             await gateway.sessions.drain(min(FAREWELL, settings.gateway.drain))
             for server in servers:
-                server.should_exit = True
+                server.stop()
             await asyncio.wait(serving)
             await tasks.disband()
 
