@@ -14,11 +14,11 @@ Rules:
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ostler.gateway.memory.outside import OwnLoop, name_for
+from ostler.gateway.memory.outside import OwnLoop, T, name_for
 from ostler.gateway.memory.provider import MemoryHome, MemoryProvider, Spoken
 
 if TYPE_CHECKING:
@@ -48,14 +48,15 @@ class Chapter:
 class HindsightMemory(MemoryProvider):
     """Sends the turns of all users, each to the user's own bank."""
 
+    _client: "Hindsight"
+    _loop: OwnLoop
+
     def __init__(self, home: MemoryHome) -> None:
         self._settings = home.settings.hindsight
         self._new_id = home.new_id
         self._chapters: OrderedDict[str, Chapter] = OrderedDict()
         self._closed: list[Chapter] = []
         """Chapters that no turn is added to, with turns that were not sent yet."""
-        self._loop: OwnLoop | None = None
-        self._client: Hindsight | None = None
 
     def initialize(self) -> None:
         from hindsight_client import Hindsight  # noqa: PLC0415 - an optional library, and a slow one
@@ -70,9 +71,8 @@ class HindsightMemory(MemoryProvider):
                 self._close_chapter(session_id)
             self._send_closed(last=True)
         finally:
-            client, loop = self._at_work()
-            loop.run(client.aclose(), self._settings.timeout)
-            loop.close()
+            self._run(self._client.aclose())
+            self._loop.close()
 
     def chapter(self, session_id: str, user: str) -> Chapter:
         """The current chapter of a session; begins one if there is none."""
@@ -86,10 +86,9 @@ class HindsightMemory(MemoryProvider):
         from hindsight_client_api.exceptions import NotFoundException  # noqa: PLC0415 - see `initialize`
 
         del session_id
-        client, loop = self._at_work()
-        asking = client.arecall(self._bank(user), question[:QUESTION_LIMIT], max_tokens=RECALL_TOKENS, budget="low")
+        words = question[:QUESTION_LIMIT]
         try:
-            found = loop.run(asking, self._settings.timeout)
+            found = self._run(self._client.arecall(self._bank(user), words, max_tokens=RECALL_TOKENS, budget="low"))
         except NotFoundException:  # no bank yet: this user has said nothing so far
             return ""
         return "\n".join(" ".join(result.text.split()) for result in found.results)
@@ -165,7 +164,6 @@ class HindsightMemory(MemoryProvider):
             raise failed
 
     def _send(self, chapter: Chapter) -> None:
-        client, loop = self._at_work()
         batch = list(chapter.gathered)
         about = {"session_id": chapter.session_id, **({"parent_session_id": chapter.parent} if chapter.parent else {})}
         item: dict[str, object] = {
@@ -175,16 +173,14 @@ class HindsightMemory(MemoryProvider):
             "update_mode": "append",
             "metadata": about,
         }
-        loop.run(client.aretain_batch(self._bank(chapter.user), [item], retain_async=True), self._settings.timeout)
+        self._run(self._client.aretain_batch(self._bank(chapter.user), [item], retain_async=True))
         del chapter.gathered[: len(batch)]
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run(work, self._settings.timeout)
 
     def _bank(self, user: str) -> str:
         return name_for(self._settings.bank, user)
-
-    def _at_work(self) -> "tuple[Hindsight, OwnLoop]":
-        if self._client is None or self._loop is None:
-            raise RuntimeError("hindsight was not opened")
-        return self._client, self._loop
 
 
 PROVIDER: Final = HindsightMemory

@@ -59,10 +59,11 @@ class RecentlyKept:
 class HonchoMemory(MemoryProvider):
     """Sends the turns of all users, each to the user's own peer."""
 
+    _client: "Honcho"
+    _http: "httpx.Client"
+
     def __init__(self, home: MemoryHome) -> None:
         self._settings = home.settings.honcho
-        self._client: Honcho | None = None
-        self._http: httpx.Client | None = None
         self._peer = lru_cache(MOST_KEPT)(self._make_peer)
         self._session = lru_cache(MOST_KEPT)(self._make_session)
         self._fetched = RecentlyKept()
@@ -85,8 +86,7 @@ class HonchoMemory(MemoryProvider):
         )
 
     def close(self) -> None:
-        if self._http is not None:
-            self._http.close()
+        self._http.close()
 
     def prefetch(self, question: str, *, session_id: str, user: str) -> str:
         fetched = self._fetched.take(session_id)
@@ -104,7 +104,7 @@ class HonchoMemory(MemoryProvider):
     def on_session_erased(self, session_id: str, *, user: str) -> None:
         del user
         self._fetched.take(session_id)
-        self._at_work().session(name_for("", session_id)).delete()
+        self._client.session(name_for("", session_id)).delete()
 
     def on_session_switch(
         self,
@@ -135,19 +135,14 @@ class HonchoMemory(MemoryProvider):
         from honcho.api_types import PeerConfig  # noqa: PLC0415 - see `initialize`
 
         about = PeerConfig(observe_me=False) if name == ASSISTANT else None
-        return self._at_work().peer(name, configuration=about)
+        return self._client.peer(name, configuration=about)
 
     def _make_session(self, session_id: str, user: str) -> "Session":
         about: dict[str, object] = {"session_id": session_id}
         if self.parent(session_id):
             about["parent_session_id"] = self.parent(session_id)
         peers: list[Peer | str] = [self._peer(name_for("user", user)), self._peer(ASSISTANT)]
-        return self._at_work().session(name_for("", session_id), metadata=about, peers=peers)
-
-    def _at_work(self) -> "Honcho":
-        if self._client is None:
-            raise RuntimeError("honcho was not opened")
-        return self._client
+        return self._client.session(name_for("", session_id), metadata=about, peers=peers)
 
 
 def pieces(text: str) -> Iterator[str]:
