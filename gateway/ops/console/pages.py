@@ -180,7 +180,8 @@ CHAT = (
 
 @dataclass(frozen=True, slots=True)
 class PathDispatch:
-    """A plain ASGI application that delegates to three others."""
+    """A plain ASGI application that delegates to three others. It runs inside `AuthMiddleware`, so the caller is known
+    and every answer has the security headers."""
 
     api: ASGIApp
     admin: ASGIApp

@@ -55,9 +55,9 @@ from ostler.gateway.stores.sqlite import (
     turns,
     upkeep,
 )
+from ostler.gateway.stores.sqlite.connection import check_library
 from ostler.gateway.stores.sqlite.file import SqliteSettings, StoreFile
 from ostler.gateway.stores.sqlite.json import write_json
-from ostler.gateway.stores.sqlite.library import check_library
 from ostler.gateway.stores.watch import StoreWatch
 from ostler.metrics.loops import Loops
 from ostler.wire.json import JsonObject
