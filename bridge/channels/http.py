@@ -18,6 +18,7 @@ from ostler.bridge.channels.uvicorn_internals import EmbeddedServer
 from ostler.bridge.doors import HttpServerEntry
 from ostler.bridge.errors import BridgeError
 from ostler.bridge.session_binding import SessionBinding
+from ostler.bridge.settings import SERVER_NAME
 from ostler.bridge.tokens import TokenSource, secret_token
 from ostler.metrics.loops import Loops
 
@@ -48,7 +49,6 @@ class HttpChannel:
         self,
         settings: HttpSettings,
         *,
-        name: str = "ostler",
         tokens: TokenSource = secret_token,
         loops: Loops | None = None,
     ) -> None:
@@ -57,7 +57,6 @@ class HttpChannel:
         self.app = HttpApp(settings, tokens=tokens)
         self._settings = settings
         self._loops = Loops() if loops is None else loops
-        self._name = name
         self._url: str | None = None
         self._server: EmbeddedServer | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -97,7 +96,7 @@ class HttpChannel:
     def open(self, binding: SessionBinding) -> HttpServerEntry:
         if self._url is None:
             raise HttpNotRunning
-        return HttpServerEntry(self._name, self._url, {"Authorization": f"Bearer {self.app.admit(binding)}"})
+        return HttpServerEntry(SERVER_NAME, self._url, {"Authorization": f"Bearer {self.app.admit(binding)}"})
 
 
 def _listener(settings: HttpSettings) -> socket.socket:

@@ -44,12 +44,12 @@ class UpstreamDeps:
 class Upstream:
     """One tool server: its current tools, and calls to it."""
 
-    def __init__(self, settings: UpstreamSettings, deps: UpstreamDeps, restarts: Restarts | None = None) -> None:
+    def __init__(self, settings: UpstreamSettings, deps: UpstreamDeps) -> None:
         self.settings = settings
         self.definitions: tuple[JsonObject, ...] = ()
         self.starts = 0
         self._deps = deps
-        self._restarts = restarts or Restarts()
+        self._restarts = Restarts()
         self._names: dict[str, str] = {}
         self._remote: Remote | None = None
         self._trouble = "it has not started yet"
