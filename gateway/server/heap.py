@@ -51,10 +51,12 @@ def give_back() -> None:
     trim(0)
 
 
-async def give_back_now_and_then(running: Callable[[], int] = lambda: 0, loops: Loops | None = None) -> None:
+async def give_back_now_and_then(
+    every: float = EVERY, *, running: Callable[[], int] = lambda: 0, loops: Loops | None = None
+) -> None:
     """Run until cancelled. `running` returns the number of running turns."""
     loop = (loops or Loops()).add("the return of free memory to the system")
-    await loop.repeat(lambda: EVERY, partial(give_back_once, running))
+    await loop.repeat(lambda: every, partial(give_back_once, running))
 
 
 async def give_back_once(running: Callable[[], int] = lambda: 0) -> None:
