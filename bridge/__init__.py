@@ -7,19 +7,20 @@
 The names below are imported at first use: the relay is part of this package and is started for every session.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ostler.wire.exports import exports
 
 if TYPE_CHECKING:
     from ostler.bridge.calls import CallResult as CallResult
     from ostler.bridge.calls import Dispatcher as Dispatcher
     from ostler.bridge.calls import ToolCall as ToolCall
     from ostler.bridge.context import session_context as session_context
-    from ostler.bridge.embed import open_bridge as open_bridge
     from ostler.bridge.errors import BridgeError as BridgeError
     from ostler.bridge.offer import Offer as Offer
     from ostler.bridge.schema import SignatureRefused as SignatureRefused
     from ostler.bridge.server import Bridge as Bridge
+    from ostler.bridge.server import open_bridge as open_bridge
     from ostler.bridge.session_binding import SessionBinding as SessionBinding
     from ostler.bridge.settings import BridgeSettings as BridgeSettings
     from ostler.bridge.tool import Tool as Tool
@@ -39,17 +40,8 @@ HOMES = {
     "ToolCall": "calls",
     "ToolContext": "tool",
     "ToolError": "tool",
-    "open_bridge": "embed",
+    "open_bridge": "server",
     "session_context": "context",
 }
 
-
-def __getattr__(name: str) -> object:
-    home = HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *HOMES])
+__getattr__, __dir__ = exports(__name__, HOMES)

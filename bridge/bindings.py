@@ -97,10 +97,6 @@ class Bindings:
         self._by_connection[connection] = place
         return AdmittedClient(place.binding, displaced, resumed=same)
 
-    def binding_of(self, connection: int) -> Binding | None:
-        place = self._by_connection.get(connection)
-        return None if place is None else place.binding
-
     def part(self, connection: int) -> Binding | None:
         """Note that the connection is gone. Returns the binding it spoke for, if it still did."""
         place = self._by_connection.pop(connection, None)

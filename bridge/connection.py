@@ -58,7 +58,6 @@ class SocketConnection(asyncio.Protocol):
     __slots__ = (
         "_backlog",
         "_conversation",
-        "_frame_limit",
         "_greeting",
         "_lines",
         "_next",
@@ -73,7 +72,6 @@ class SocketConnection(asyncio.Protocol):
         self.serial = serial
         self.peer = peer
         self._owner = owner
-        self._frame_limit = frame_limit
         self._greeting: bytes | None = b""
         self._lines = LineSplitter(frame_limit)
         self._conversation: McpClient | None = None

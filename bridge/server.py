@@ -13,7 +13,8 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import Final
 
@@ -322,3 +323,14 @@ class Bridge:
 def _seen(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         logger.critical("the bridge accepts no more connections", exc_info=error)
+
+
+@asynccontextmanager
+async def open_bridge(settings: BridgeSettings | None = None) -> AsyncIterator[Bridge]:
+    """A started bridge on the running loop, stopped at the end. Raises `SocketRefused` and `SocketInUse`."""
+    bridge = Bridge(settings or BridgeSettings())
+    await bridge.start()
+    try:
+        yield bridge
+    finally:
+        await bridge.stop()

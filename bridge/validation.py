@@ -3,7 +3,9 @@
 Rules: every problem names its path, what was expected and what came. Only the keywords that `schema.py` writes are
 supported: tools of upstreams and of API clients have schemas of their own, which their owners check. Compared with
 `jsonschema`, the obvious library: the verdicts are the same (a property test compares them), and it takes nine times as
-long for a small call (136 against 15 us), 0.11 s to import, and five dependencies.
+long for a small call (136 against 15 us), 0.11 s to import, and five dependencies. `msgspec`, a dependency already,
+tells one problem and not five, without the choices of an enum or the known names; it refuses 3.0 as an integer, ignores
+unknown members of a dataclass, and has no union of two classes.
 """
 
 from collections.abc import Callable, Iterator

@@ -54,11 +54,11 @@ class PoolInstruments:
         self.leaks = registry.counter(
             "ostler_pool_leaked_seats_total", "Agent sessions that their agent did not end when told to.", P
         )
-        self.reaped = registry.counter(
+        self.reaped = registry.totals(
             "ostler_pool_orphans_reaped_total",
             "Processes that an earlier run left and that this one ended at its start.",
         )
-        self.dropped = registry.counter(
+        self.dropped = registry.totals(
             "ostler_pool_dropped_updates_total",
             "Messages of agents that belong to no session (stray), to no turn (late), to an earlier turn (stale), or "
             "are no messages (junk).",
@@ -67,18 +67,18 @@ class PoolInstruments:
         self.notes = registry.counter(
             "ostler_pool_notes_total", "Everything else the pool noted: breakers, budget, bugs.", P, "what", "cause"
         )
-        self.processes = registry.gauge("ostler_pool_processes", "Agent processes by state.", P, "state")
-        self.seats = registry.gauge("ostler_pool_seats", "Agent sessions: leased, parked, opening.", P, "state")
-        self.waiting = registry.gauge("ostler_pool_waiting", "Claims that wait for a seat.", P, M)
-        self.reserve = registry.gauge(
+        self.processes = registry.levels("ostler_pool_processes", "Agent processes by state.", P, "state")
+        self.seats = registry.levels("ostler_pool_seats", "Agent sessions: leased, parked, opening.", P, "state")
+        self.waiting = registry.levels("ostler_pool_waiting", "Claims that wait for a seat.", P, M)
+        self.reserve = registry.levels(
             "ostler_pool_reserve_seats", "Parked seats of a key: what the pool wants (target), and has (actual).",
             *(P, M, "place", "kind"),
         )  # fmt: skip
-        self.failures = registry.gauge("ostler_pool_start_failures", "Starts that failed since the last good one.", P)
-        self.breakers = registry.gauge(
+        self.failures = registry.levels("ostler_pool_start_failures", "Starts that failed since the last good one.", P)
+        self.breakers = registry.levels(
             "ostler_pool_breakers_waiting", "Keys that may not be started now because starts failed.", P
         )
-        self.agent_memory = registry.gauge(
+        self.agent_memory = registry.levels(
             "ostler_pool_agent_memory_bytes", "Proportional memory of the agents' process trees.", P
         )
         self.memory = registry.gauge("ostler_pool_memory_bytes", "What the pool counts against its memory budget.")
@@ -114,29 +114,29 @@ class TurnInstruments:
             "Turns whose agent was not told the whole conversation, because its prompt has a limit.",
             P,
         )
-        self.sessions = registry.gauge("ostler_sessions", "Sessions in memory: running a turn, or resting.", "state")
+        self.sessions = registry.levels("ostler_sessions", "Sessions in memory: running a turn, or resting.", "state")
 
 
 class BridgeInstruments:
     """The bridge: tool calls, and the connections of relays."""
 
     def __init__(self, registry: MetricRegistry) -> None:
-        self.calls = registry.counter(
+        self.calls = registry.totals(
             "ostler_bridge_calls_total", "Tool calls that ended: ok, failed, or ended (their turn was over).", "outcome"
         )
         self.seconds = registry.summary("ostler_bridge_call_seconds", "From a tool call to its result.")
         self.running = registry.gauge("ostler_bridge_calls_running", "Tool calls under way.")
-        self.refusals = registry.counter("ostler_bridge_refusals_total", "Connections that were refused.", "cause")
-        self.lost = registry.counter(
+        self.refusals = registry.totals("ostler_bridge_refusals_total", "Connections that were refused.", "cause")
+        self.lost = registry.totals(
             "ostler_bridge_tools_lost_total",
             "Agent sessions that could reach their tools no more: the relay ended, stayed away, or another process "
             "showed its token (shown_twice).",
             "reason",
         )
         self.relays = registry.gauge("ostler_bridge_relays", "Connections with a valid token.")
-        self.connections = registry.counter("ostler_bridge_connections_total", "Connections, of whatever kind.")
-        self.reconnects = registry.counter("ostler_bridge_reconnects_total", "Relays that came back.")
-        self.dropped = registry.counter("ostler_bridge_dropped_frames_total", "Frames that were no requests.")
+        self.connections = registry.totals("ostler_bridge_connections_total", "Connections, of whatever kind.")
+        self.reconnects = registry.totals("ostler_bridge_reconnects_total", "Relays that came back.")
+        self.dropped = registry.totals("ostler_bridge_dropped_frames_total", "Frames that were no requests.")
 
 
 class GatewayInstruments:
@@ -194,7 +194,7 @@ class MemoryInstruments:
             "ostler_memory_lag_seconds", "From what happened to the end of the call that tells a memory of it.",
             "memory", bounds=PATIENT,
         )  # fmt: skip
-        self.waiting = registry.gauge(
+        self.waiting = registry.levels(
             "ostler_memory_calls_waiting",
             "Calls that a memory still has to take, the running one among them.",
             "memory",

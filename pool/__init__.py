@@ -9,8 +9,9 @@ Threads use `ostler.pool.blocking`. The names below are imported on first use: a
 package, such as `keys` or `errors`, does not load the whole pool.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ostler.wire.exports import exports
 
 if TYPE_CHECKING:
     from ostler.pool.blocking import BlockingPool as BlockingPool
@@ -75,13 +76,4 @@ HOMES = {
     "open_pool": "embed",
 }
 
-
-def __getattr__(name: str) -> object:
-    home = HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *HOMES])
+__getattr__, __dir__ = exports(__name__, HOMES)

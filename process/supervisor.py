@@ -74,10 +74,6 @@ class ProcessSupervisor:
         return cls(run, ledger, reaper, threads, reaped)
 
     @property
-    def reaper_pid(self) -> int | None:
-        return self._reaper.pid
-
-    @property
     def folder(self) -> Path:
         """The directory of this run's ledger: one file per process that may be alive."""
         return self._ledger.folder

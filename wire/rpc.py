@@ -6,7 +6,7 @@ Rules:
   future, a callback). `close(reason)` returns the tokens of all calls that will never be answered, once.
 - The pending table is the only ledger, and it contains exactly the calls in flight: `forget` removes one at once, and
   its late reply is counted and dropped. Nothing grows with traffic.
-- What is not a message is `Junk`: counted under one of `JUNK_KINDS`, sampled, never fatal. No bytes from outside make
+- What is not a message is `Junk`: counted under a `JunkKind`, sampled, never fatal. No bytes from outside make
   `receive` raise. Batch arrays are taken apart; an empty, nested or overlong one is junk.
 - Only our own id, as the integer it was, finds a call: `true`, `1.0` and `"1"` find nothing. A badly formed request of
   the other side never passes for a reply, although both sides count their ids from the same number.
@@ -21,7 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from ostler.wire.json import VALUES_LIMIT, DecodeFault, JsonObject, Undecodable, decode, encode_line
 from ostler.wire.lines import DEFAULT_LIMIT, HEAD, LineSplitter, LineTooLong
@@ -57,7 +57,6 @@ JunkKind: TypeAlias = (
         "unmatched_reply",
     ]
 )
-JUNK_KINDS: frozenset[str] = frozenset(kind for part in get_args(JunkKind) for kind in get_args(part))
 
 OVER_LIMIT = frozenset({"line_too_long", "too_deep", "too_many_values"})
 """Kinds of junk that may have been an important message: they are always reported, with a reason."""

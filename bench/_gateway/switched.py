@@ -25,8 +25,7 @@ from ostler.gateway.config.load import load
 from ostler.gateway.config.settings import Settings
 from ostler.gateway.model.model_names import Models
 from ostler.gateway.ops.gauges.gauges import Gauges
-from ostler.gateway.ops.gauges.store import StoreGauges
-from ostler.gateway.ops.gauges.turns import TurnGauges
+from ostler.gateway.ops.gauges.observers import StoreGauges, TurnGauges
 from ostler.gateway.server.app import open_gateway
 from ostler.gateway.server.listener import address_of, listen_tcp
 from ostler.gateway.server.serving import Server

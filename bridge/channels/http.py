@@ -5,10 +5,8 @@ can expose it. An agent gets the address and a bearer token; both are useless af
 """
 
 import asyncio
-import contextlib
 import math
 import socket
-from collections.abc import Iterator
 from functools import partial
 from typing import Final, cast
 
@@ -16,9 +14,11 @@ import uvicorn
 
 from ostler.bridge.channels.http_app import HttpApp, HttpSettings
 from ostler.bridge.channels.http_door import UnauthenticatedConnections
+from ostler.bridge.channels.uvicorn_internals import EmbeddedServer
 from ostler.bridge.doors import HttpServerEntry
 from ostler.bridge.errors import BridgeError
 from ostler.bridge.session_binding import SessionBinding
+from ostler.bridge.settings import SERVER_NAME
 from ostler.bridge.tokens import TokenSource, secret_token
 from ostler.metrics.loops import Loops
 
@@ -42,22 +42,6 @@ class HttpNotRunning(BridgeError):
         super().__init__("the HTTP tool channel is not running; enable it, and call start() first")
 
 
-class _Server(uvicorn.Server):
-    """uvicorn inside the gateway's loop: it installs no signal handlers, and sets `listening` once it listens."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.listening = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.listening.set()
-
-
 class HttpChannel:
     """Starts and stops the HTTP channel, and creates the server entry of a binding."""
 
@@ -65,7 +49,6 @@ class HttpChannel:
         self,
         settings: HttpSettings,
         *,
-        name: str = "ostler",
         tokens: TokenSource = secret_token,
         loops: Loops | None = None,
     ) -> None:
@@ -74,9 +57,8 @@ class HttpChannel:
         self.app = HttpApp(settings, tokens=tokens)
         self._settings = settings
         self._loops = Loops() if loops is None else loops
-        self._name = name
         self._url: str | None = None
-        self._server: _Server | None = None
+        self._server: EmbeddedServer | None = None
         self._serving: asyncio.Task[None] | None = None
 
     @property
@@ -87,7 +69,7 @@ class HttpChannel:
         if self._serving is not None:
             return
         listener = _listener(self._settings)
-        server = self._server = _Server(_config(self.app, self._settings))
+        server = self._server = EmbeddedServer(_config(self.app, self._settings))
         self._serving = serving = asyncio.get_running_loop().create_task(self._serve(server, listener))
         listening = asyncio.get_running_loop().create_task(server.listening.wait())
         await asyncio.wait([serving, listening], return_when=asyncio.FIRST_COMPLETED)
@@ -97,7 +79,7 @@ class HttpChannel:
             await serving
         self._url = f"http://{_address(listener)}{self._settings.path}"
 
-    async def _serve(self, server: _Server, listener: socket.socket) -> None:
+    async def _serve(self, server: EmbeddedServer, listener: socket.socket) -> None:
         with self._loops.add("the HTTP tool channel", patience=math.inf).running():
             await server.serve(sockets=[listener])
 
@@ -108,13 +90,13 @@ class HttpChannel:
             return
         self._server = self._serving = self._url = None
         self.app.end()
-        server.should_exit = True
+        server.stop()
         await serving
 
     def open(self, binding: SessionBinding) -> HttpServerEntry:
         if self._url is None:
             raise HttpNotRunning
-        return HttpServerEntry(self._name, self._url, {"Authorization": f"Bearer {self.app.admit(binding)}"})
+        return HttpServerEntry(SERVER_NAME, self._url, {"Authorization": f"Bearer {self.app.admit(binding)}"})
 
 
 def _listener(settings: HttpSettings) -> socket.socket:

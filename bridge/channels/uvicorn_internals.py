@@ -1,13 +1,19 @@
 """The members of uvicorn that are used beyond `Config` and `Server`, in one file, so that a new release is checked
 once.
 
-Rules: no other file imports from inside uvicorn. `PROTOCOL` and `CYCLE` name every member of its classes that these
-connections use; `tests/unit/test_uvicorn_internals.py` compares them with the installed release, and with the actual
-use. The upper bound in `pyproject.toml` is the next release, which is untested: raise it when the tests pass with it.
+Rules: no other file imports from inside uvicorn. `SERVER`, `PROTOCOL` and `CYCLE` name every member of its classes that
+our servers and connections use; `tests/unit/test_uvicorn_internals.py` compares them with the installed release, and
+with the actual use. The upper bound in `pyproject.toml` is the next release, which is untested: raise it when the tests
+pass with it.
 """
 
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
+import uvicorn
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
@@ -15,13 +21,17 @@ from uvicorn.server import ServerState
 __all__ = [
     "CYCLE",
     "PROTOCOL",
+    "SERVER",
     "STATUS_LINE",
     "ASGI3Application",
+    "EmbeddedServer",
     "HttpConnection",
     "RequestResponseCycle",
     "ServerState",
 ]
 
+SERVER: Final = frozenset({"capture_signals", "server_state", "should_exit", "startup"})
+"""Members of a server, beside `serve`: used, or overridden and thus expected to be called."""
 PROTOCOL: Final = frozenset(
     {
         "_start_asgi_task",
@@ -63,6 +73,29 @@ CYCLE: Final = frozenset(
     }
 )
 """Members of a request and its answer."""
+
+
+class EmbeddedServer(uvicorn.Server):
+    """A server that leaves signals to its program, and sets `listening` once it listens."""
+
+    def __init__(self, config: uvicorn.Config, state: ServerState | None = None) -> None:
+        """`state` is what its connections share."""
+        super().__init__(config)
+        self.listening = asyncio.Event()
+        if state is not None:
+            self.server_state = state
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+    def stop(self) -> None:
+        """End `serve`, once the answers in progress are finished."""
+        self.should_exit = True
 
 
 class HttpConnection(HttpToolsProtocol):

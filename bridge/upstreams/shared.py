@@ -11,9 +11,7 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 
-from ostler.bridge.calls import Dispatcher
-from ostler.bridge.offer import Offer, combined
-from ostler.bridge.session_binding import SessionBinding
+from ostler.bridge.offer import Offer
 from ostler.bridge.upstreams.remote import Connect, default_connect
 from ostler.bridge.upstreams.settings import UpstreamSettings
 from ostler.bridge.upstreams.upstream import Upstream, UpstreamDeps
@@ -30,7 +28,6 @@ class SessionUpstreams:
         self._own = own
         self._closed = closed
         self._all = (*shared, *own)
-        self._publishing: dict[SessionBinding, Callable[[], None]] = {}
 
     def offers(self, taken: Iterable[str] = ()) -> list[Offer]:
         """The current tools of these servers, without names in `taken`: those belong to other tools of the session."""
@@ -47,43 +44,9 @@ class SessionUpstreams:
             offers.append(Offer(definitions, upstream.call))
         return offers
 
-    def keep_published(self, binding: SessionBinding, offers: Sequence[Offer], context: object = None) -> None:
-        """Publish `offers` and the servers' tools on the binding, now and whenever a server's tools change.
-
-        This ends when the owner of the binding publishes or withdraws something else there.
-        """
-        base = combined(offers)
-        taken = [each["name"] for each in base.definitions]
-        published: Dispatcher | None = None
-
-        def publish() -> None:
-            nonlocal published
-            if published is not None and binding.dispatcher is not published:
-                self._forget(binding)
-                return
-            whole = combined([base, *self.offers(taken)])
-            published = whole.dispatcher
-            binding.publish(whole.definitions, whole.dispatcher, context)
-
-        if binding not in self._publishing:
-            binding.on_revoked(lambda: self._forget(binding))
-        self._forget(binding)
-        self._publishing[binding] = publish
-        for upstream in self._all:
-            upstream.listen(publish)
-        publish()
-
     async def close(self) -> None:
-        for binding in tuple(self._publishing):
-            self._forget(binding)
         await _all(each.stop() for each in self._own)
         self._closed()
-
-    def _forget(self, binding: SessionBinding) -> None:
-        publish = self._publishing.pop(binding, None)
-        if publish is not None:
-            for upstream in self._all:
-                upstream.unlisten(publish)
 
 
 class Upstreams:

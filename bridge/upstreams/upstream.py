@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 SHOWN: Final = 500
 REASON_PATIENCE: Final = 2.0
 CALM: Final = 0.5
-"""Minimum seconds between two listings of a server: each change is published on every session with its tools."""
+"""Minimum seconds between two listings of a server, however often it says that they changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,15 @@ class UpstreamDeps:
 class Upstream:
     """One tool server: its current tools, and calls to it."""
 
-    def __init__(self, settings: UpstreamSettings, deps: UpstreamDeps, restarts: Restarts | None = None) -> None:
+    def __init__(self, settings: UpstreamSettings, deps: UpstreamDeps) -> None:
         self.settings = settings
         self.definitions: tuple[JsonObject, ...] = ()
         self.starts = 0
         self._deps = deps
-        self._restarts = restarts or Restarts()
+        self._restarts = Restarts()
         self._names: dict[str, str] = {}
         self._remote: Remote | None = None
         self._trouble = "it has not started yet"
-        self._listeners: dict[Callable[[], None], None] = {}
         self._tried = asyncio.Event()
         self._stale = asyncio.Event()
         self._supervision: asyncio.Task[None] | None = None
@@ -82,13 +81,6 @@ class Upstream:
             supervision.cancel()
             await asyncio.wait([supervision])
         self._tried.set()  # a task that is cancelled before its first step has set nothing
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each change of the definitions."""
-        self._listeners[listener] = None
-
-    def unlisten(self, listener: Callable[[], None]) -> None:
-        self._listeners.pop(listener, None)
 
     async def call(self, call: ToolCall, /) -> CallResult:
         remote, name = self._remote, self._names.get(call.name)
@@ -176,12 +168,8 @@ class Upstream:
     def _learn(self, tools: Sequence[JsonObject]) -> None:
         offered = [each for each in tools if self.settings.offers(each["name"]) and self._is_sound(each)]
         shown = {self.settings.shown(each["name"]): each for each in offered}
-        definitions = tuple({**each, "name": name} for name, each in shown.items())
+        self.definitions = tuple({**each, "name": name} for name, each in shown.items())
         self._names = {name: each["name"] for name, each in shown.items()}
-        if definitions != self.definitions:
-            self.definitions = definitions
-            for listener in tuple(self._listeners):
-                listener()
 
     def _is_sound(self, tool: JsonObject) -> bool:
         """Whether agents can be told of the tool. One that cannot must not hide the others of its session."""

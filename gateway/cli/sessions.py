@@ -182,12 +182,14 @@ async def import_(store: Store, options: argparse.Namespace) -> int:
 
 
 async def prune(store: Store, options: argparse.Namespace) -> int:
-    mirror = Mirror(data_folder(options.data_dir, os.environ) / MIRRORS)
+    folder = data_folder(options.data_dir, os.environ)
+    mirror = Mirror(folder / MIRRORS)
     gone: list[str] = []
     while some := await store.prune(before=time() - options.days * DAY):
         for session_id in some:
             await asyncio.to_thread(mirror.remove, session_id)
         gone += some
+    await asyncio.to_thread(forget_notes, folder / MEMORY, gone, facts=False)
     say({"pruned": gone}, f"{len(gone)} sessions were deleted", options)
     return 0
 
@@ -228,13 +230,14 @@ async def chosen_to_erase(store: Store, options: argparse.Namespace) -> list[Ses
     return found
 
 
-def forget_notes(path: Path, session_ids: Sequence[str], owner: str | None) -> int:
-    """Erase notes of the embedded memory. Other memories learn of an erasure only from a running gateway."""
+def forget_notes(path: Path, session_ids: Sequence[str], owner: str | None = None, *, facts: bool = True) -> int:
+    """Erase notes of the embedded memory, or without `facts` only what users said in passing. Other
+    memories learn of an erasure only from a running gateway."""
     if not path.exists():
         return 0
     notebook = Notebook(path, time)
     try:
-        return notebook.erase(session_ids, owner=owner)
+        return notebook.erase(session_ids, facts=facts, owner=owner)
     finally:
         notebook.close()
 

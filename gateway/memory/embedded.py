@@ -6,6 +6,7 @@ Rules:
 - It offers notes that match the question, only to the user they belong to, and no sayings of the session itself: the
   agent knows those.
 - A question of a turn in which a note was forgotten is not kept either: it repeats what should be forgotten.
+- A session whose text has expired leaves its facts, not its sayings.
 - Turns that were undone (`/undo`) are not kept. A provider is not told which turns those were, so all sayings of the
   session are removed; they come back from the transcript when the session ends.
 """
@@ -82,6 +83,11 @@ class EmbeddedMemory(MemoryProvider):
         del user
         self._forgetting.discard(session_id)
         self._book.erase([session_id])
+
+    def on_session_expired(self, session_id: str, *, user: str) -> None:
+        del user
+        self._forgetting.discard(session_id)
+        self._book.erase([session_id], facts=False)
 
     def on_session_switch(
         self,

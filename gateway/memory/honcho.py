@@ -5,14 +5,16 @@ Rules:
 - Each turn is sent when it ends. Then Honcho's knowledge of the user is fetched for the next turn of the session: only
   the first turn waits for it.
 - What was fetched belongs to one session and is dropped at every switch and rewind.
+- An erased session is deleted in Honcho, with what was concluded from it.
 - Peers keep users apart: only the user's own peer is asked.
 - `initialize` imports the client, so that only its users pay for the import.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import lru_cache
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from ostler.gateway.memory.outside import name_for
 from ostler.gateway.memory.provider import MemoryHome, MemoryProvider
@@ -20,7 +22,6 @@ from ostler.gateway.memory.provider import MemoryHome, MemoryProvider
 if TYPE_CHECKING:
     import httpx
     from honcho import Honcho, Peer, Session
-    from honcho.api_types import MessageCreateParams
 
 ASSISTANT: Final = "ostler-assistant"
 MOST_KEPT: Final = 1000
@@ -31,29 +32,26 @@ QUESTION_LIMIT: Final = 2000
 FACTS: Final = 10
 RETRIES: Final = 1
 
-T = TypeVar("T")
 
-
-class RecentlyKept(Generic[T]):
+class RecentlyKept:
     """A bounded map that drops the oldest entry. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._things: OrderedDict[str, T] = OrderedDict()
+        self._things: OrderedDict[str, str] = OrderedDict()
 
-    def keep(self, name: str, thing: T) -> T:
+    def keep(self, name: str, thing: str) -> None:
         with self._lock:
             self._things[name] = thing
             self._things.move_to_end(name)
             if len(self._things) > MOST_KEPT:
                 self._things.popitem(last=False)
-        return thing
 
-    def get(self, name: str) -> T | None:
+    def get(self, name: str) -> str | None:
         with self._lock:
             return self._things.get(name)
 
-    def take(self, name: str) -> T | None:
+    def take(self, name: str) -> str | None:
         with self._lock:
             return self._things.pop(name, None)
 
@@ -61,14 +59,15 @@ class RecentlyKept(Generic[T]):
 class HonchoMemory(MemoryProvider):
     """Sends the turns of all users, each to the user's own peer."""
 
+    _client: "Honcho"
+    _http: "httpx.Client"
+
     def __init__(self, home: MemoryHome) -> None:
         self._settings = home.settings.honcho
-        self._client: Honcho | None = None
-        self._http: httpx.Client | None = None
-        self._peers: RecentlyKept[Peer] = RecentlyKept()
-        self._sessions: RecentlyKept[Session] = RecentlyKept()
-        self._fetched: RecentlyKept[str] = RecentlyKept()
-        self._parents: RecentlyKept[str] = RecentlyKept()
+        self._peer = lru_cache(MOST_KEPT)(self._make_peer)
+        self._session = lru_cache(MOST_KEPT)(self._make_session)
+        self._fetched = RecentlyKept()
+        self._parents = RecentlyKept()
 
     def initialize(self) -> None:
         import httpx  # noqa: PLC0415 - comes with an optional library
@@ -87,8 +86,7 @@ class HonchoMemory(MemoryProvider):
         )
 
     def close(self) -> None:
-        if self._http is not None:
-            self._http.close()
+        self._http.close()
 
     def prefetch(self, question: str, *, session_id: str, user: str) -> str:
         fetched = self._fetched.take(session_id)
@@ -98,10 +96,15 @@ class HonchoMemory(MemoryProvider):
         self._fetched.keep(session_id, self._known(question, user))
 
     def sync_turn(self, question: str, answer: str, *, session_id: str, user: str) -> None:
-        peer, assistant = self._peer(user), self._assistant()
-        spoken = [*said_by(peer, question), *said_by(assistant, answer)]
+        said = ((name_for("user", user), question), (ASSISTANT, answer))
+        spoken = [self._peer(name).message(piece) for name, text in said for piece in pieces(text)]
         if spoken:
-            self._session(session_id, peer, assistant).add_messages(spoken)
+            self._session(session_id, user).add_messages(spoken)
+
+    def on_session_erased(self, session_id: str, *, user: str) -> None:
+        del user
+        self._fetched.take(session_id)
+        self._client.session(name_for("", session_id)).delete()
 
     def on_session_switch(
         self,
@@ -123,40 +126,23 @@ class HonchoMemory(MemoryProvider):
         return self._parents.get(session_id) or ""
 
     def _known(self, question: str, user: str) -> str:
-        context = self._peer(user).context(search_query=question[:QUESTION_LIMIT] or None, search_top_k=FACTS)
+        context = self._peer(name_for("user", user)).context(
+            search_query=question[:QUESTION_LIMIT] or None, search_top_k=FACTS
+        )
         return "\n".join([*(context.peer_card or ()), *(context.representation or "").splitlines()])
 
-    def _peer(self, user: str) -> "Peer":
-        name = name_for("user", user)
-        return self._peers.get(name) or self._peers.keep(name, self._at_work().peer(name))
-
-    def _assistant(self) -> "Peer":
+    def _make_peer(self, name: str) -> "Peer":
         from honcho.api_types import PeerConfig  # noqa: PLC0415 - see `initialize`
 
-        known = self._peers.get(ASSISTANT)
-        if known is not None:
-            return known
-        return self._peers.keep(ASSISTANT, self._at_work().peer(ASSISTANT, configuration=PeerConfig(observe_me=False)))
+        about = PeerConfig(observe_me=False) if name == ASSISTANT else None
+        return self._client.peer(name, configuration=about)
 
-    def _session(self, session_id: str, *peers: "Peer") -> "Session":
-        known = self._sessions.get(session_id)
-        if known is not None:
-            return known
+    def _make_session(self, session_id: str, user: str) -> "Session":
         about: dict[str, object] = {"session_id": session_id}
         if self.parent(session_id):
             about["parent_session_id"] = self.parent(session_id)
-        made = self._at_work().session(name_for("", session_id), metadata=about, peers=[*peers])
-        return self._sessions.keep(session_id, made)
-
-    def _at_work(self) -> "Honcho":
-        if self._client is None:
-            raise RuntimeError("honcho was not opened")
-        return self._client
-
-
-def said_by(peer: "Peer", text: str) -> "Sequence[MessageCreateParams]":
-    """The text of one side, in pieces that the server accepts."""
-    return [peer.message(piece) for piece in pieces(text)]
+        peers: list[Peer | str] = [self._peer(name_for("user", user)), self._peer(ASSISTANT)]
+        return self._client.session(name_for("", session_id), metadata=about, peers=peers)
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -13,7 +13,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TypeAlias
 
 from ostler.bridge.tool import Tool
@@ -75,7 +74,10 @@ class Memories:
         if self._is_mute(session_id):
             return ""
         question = sound(question)
-        self._tell(session_id, on_turn_start=partial(_start, question, session_id))
+        self._tell(
+            session_id,
+            on_turn_start=lambda provider, user: provider.on_turn_start(question, session_id=session_id, user=user),
+        )
         user = await self._users.of(session_id)
         deadline = asyncio.get_running_loop().time() + self._settings.prefetch
         async with asyncio.TaskGroup() as group:
@@ -90,26 +92,46 @@ class Memories:
         question, answer = sound(question), sound(answer)
         self._tell(
             session_id,
-            sync_turn=partial(_sync, question, answer, session_id),
-            queue_prefetch=partial(_queue, question, session_id),
+            sync_turn=lambda provider, user: provider.sync_turn(question, answer, session_id=session_id, user=user),
+            queue_prefetch=lambda provider, user: provider.queue_prefetch(question, session_id=session_id, user=user),
         )
 
     def session_ended(self, session_id: str, transcript: Sequence[MessageRecord]) -> None:
         """Report that a session has ended for good."""
         spoken = [Spoken(message.role, sound(message.text)) for message in transcript]
-        self._tell(session_id, on_session_end=partial(_end, spoken, session_id))
+        self._tell(
+            session_id,
+            on_session_end=lambda provider, user: provider.on_session_end(spoken, session_id=session_id, user=user),
+        )
 
     def session_switched(self, session_id: str, *, parent_id: str, reason: SwitchReason) -> None:
         """Report that a conversation now writes to this session."""
-        self._tell(session_id, on_session_switch=partial(_switch, session_id, parent_id, reason))
+        reset = reason is SwitchReason.NEW
+        self._tell(
+            session_id,
+            on_session_switch=lambda provider, user: provider.on_session_switch(
+                session_id, parent_session_id=parent_id, reset=reset, reason=reason.value, user=user
+            ),
+        )
 
     def session_rewound(self, session_id: str) -> None:
         """Report that turns of the session were undone."""
-        self._tell(session_id, on_session_switch=partial(_rewind, session_id))
+        self._tell(
+            session_id,
+            on_session_switch=lambda provider, user: provider.on_session_switch(session_id, rewound=True, user=user),
+        )
 
     def session_erased(self, session_id: str) -> None:
         """Report that nothing of the session may be remembered."""
-        self._tell(session_id, on_session_erased=partial(_erase, session_id))
+        self._tell(
+            session_id, on_session_erased=lambda provider, user: provider.on_session_erased(session_id, user=user)
+        )
+
+    def session_expired(self, session_id: str) -> None:
+        """Report that the text of the session was deleted because nothing had led to it for long."""
+        self._tell(
+            session_id, on_session_expired=lambda provider, user: provider.on_session_expired(session_id, user=user)
+        )
 
     # --- tools for sessions ---
 
@@ -191,32 +213,3 @@ class Memories:
 def sound(text: str) -> str:
     """The text without lone surrogates, so that any provider can encode it."""
     return str(without_surrogates(text))
-
-
-def _start(question: str, session_id: str, provider: MemoryProvider, user: str) -> None:
-    provider.on_turn_start(question, session_id=session_id, user=user)
-
-
-def _sync(question: str, answer: str, session_id: str, provider: MemoryProvider, user: str) -> None:
-    provider.sync_turn(question, answer, session_id=session_id, user=user)
-
-
-def _queue(question: str, session_id: str, provider: MemoryProvider, user: str) -> None:
-    provider.queue_prefetch(question, session_id=session_id, user=user)
-
-
-def _end(spoken: Sequence[Spoken], session_id: str, provider: MemoryProvider, user: str) -> None:
-    provider.on_session_end(spoken, session_id=session_id, user=user)
-
-
-def _erase(session_id: str, provider: MemoryProvider, user: str) -> None:
-    provider.on_session_erased(session_id, user=user)
-
-
-def _switch(session_id: str, parent_id: str, reason: SwitchReason, provider: MemoryProvider, user: str) -> None:
-    reset = reason is SwitchReason.NEW
-    provider.on_session_switch(session_id, parent_session_id=parent_id, reset=reset, reason=reason.value, user=user)
-
-
-def _rewind(session_id: str, provider: MemoryProvider, user: str) -> None:
-    provider.on_session_switch(session_id, rewound=True, user=user)

@@ -57,7 +57,8 @@ END;
 FOUND: Final = """
 SELECT n.id, n.kind, n.session_id, n.text, n.created_at, highlight(note_words, 1, char(2), char(3))
 FROM note_words JOIN notes n ON n.id = note_words.rowid
-WHERE note_words MATCH ?1 AND n.user = ?2 ORDER BY n.kind, bm25(note_words, 0.0, 1.0) LIMIT ?3
+WHERE note_words MATCH ?1 AND n.user = ?2 AND (n.kind = 'fact' OR n.session_id <> ?4)
+ORDER BY n.kind, bm25(note_words, 0.0, 1.0) LIMIT ?3
 """
 KNOWN: Final = """
 SELECT id FROM notes WHERE user = ?1 AND kind = ?2 AND text = ?3
@@ -136,9 +137,8 @@ class Notebook:
             return []
         match = f"token : {token_of(user)} AND text : ({' OR '.join(quoted(word) for word in wanted)})"
         with self._lock:
-            rows = all_rows(self._db, FOUND, (match, user, CANDIDATES))
-        good = [StoredNote(*row[:5]) for row in rows if hits(row) >= needed(row, len(wanted))]
-        return [note for note in good if note.kind == NoteKind.FACT or note.session_id != besides][:limit]
+            rows = all_rows(self._db, FOUND, (match, user, CANDIDATES, besides))
+        return [StoredNote(*row[:5]) for row in rows if hits(row) >= needed(row, len(wanted))][:limit]
 
     def forget(self, note_id: int, *, user: str) -> bool:
         """Delete a note on purpose; return whether the user had it."""
@@ -153,10 +153,12 @@ class Notebook:
         with self._lock, self._db:
             run(self._db, SHUN, (user, digest(cleaned(text))))
 
-    def erase(self, session_ids: Sequence[str] = (), *, owner: str | None = None) -> int:
-        """Delete and overwrite the notes of these sessions, or all notes of an owner; return how many there were."""
+    def erase(self, session_ids: Sequence[str] = (), *, facts: bool = True, owner: str | None = None) -> int:
+        """Delete and overwrite the notes of these sessions, or without `facts` only their sayings, or all notes of an
+        owner; return how many there were."""
         with self._lock, self._db:
-            gone = sum(run(self._db, "DELETE FROM notes WHERE session_id = ?", (one,)) for one in session_ids)
+            of_session = "DELETE FROM notes WHERE session_id = ? AND (? OR kind = 'saying')"
+            gone = sum(run(self._db, of_session, (one, facts)) for one in session_ids)
             if owner is not None:
                 user = quote(owner, safe="")
                 theirs = (user, len(user) + 1, f"{user}/")

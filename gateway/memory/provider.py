@@ -86,6 +86,11 @@ class MemoryProvider:
         """Delete everything that was remembered of this session, and never restore it."""
         del session_id, user
 
+    def on_session_expired(self, session_id: str, *, user: str) -> None:
+        """The text of this session was deleted, because nothing had led to it for long. Delete what repeats it; what
+        was noted on purpose may stay."""
+        del session_id, user
+
     def tools(self, *, session_id: str, user: str) -> Sequence[Tool]:
         """Tools for the agent, bound to this session and user. Called often, so it must be fast and must not block."""
         del session_id, user

@@ -21,7 +21,6 @@ class ApiError(GatewayError):
         *,
         param: str | None = None,
         code: str | None = None,
-        kind: str | None = None,
         retry_after: int | None = None,
         hang_up: bool = False,
     ) -> None:
@@ -30,7 +29,7 @@ class ApiError(GatewayError):
         self.status = status
         self.param = param
         self.code = code
-        self.kind = kind or KINDS.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
+        self.kind = KINDS.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
         self.retry_after = retry_after
         self.hang_up = hang_up
 

@@ -41,23 +41,3 @@ class ConversationObserver(Protocol):
 
     def session_rewound(self, session_id: str) -> None:
         """Turns of the session were taken back."""
-
-
-class NoConversationObserver:
-    """Ignores every report and recalls nothing: the observer of a gateway without memory."""
-
-    async def recall(self, session_id: str, question: str) -> str:
-        del session_id, question
-        return ""
-
-    def turn_ended(self, session_id: str, question: str, answer: str) -> None:
-        del session_id, question, answer
-
-    def session_ended(self, session_id: str, transcript: Sequence[MessageRecord]) -> None:
-        del session_id, transcript
-
-    def session_switched(self, session_id: str, *, parent_id: str, reason: SwitchReason) -> None:
-        del session_id, parent_id, reason
-
-    def session_rewound(self, session_id: str) -> None:
-        del session_id

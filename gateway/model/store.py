@@ -67,8 +67,6 @@ class SessionStore(Protocol):
         `only` limits them to one platform, `besides` excludes platforms. The longest idle come first.
         """
 
-    async def count_sessions(self, query: SessionQuery = ANY) -> int: ...
-
     async def sessions_by_prefix(self, prefix: str, *, limit: int = 10) -> list[SessionRecord]:
         """Return the sessions whose id begins with the prefix."""
 
@@ -169,15 +167,6 @@ class Transcripts(Protocol):
     async def rewrite_transcript(self, session_id: str, messages: Sequence[NewMessage]) -> list[int]:
         """Replace the transcript by these messages. The old messages stay, inactive."""
 
-    async def compact(
-        self, session_id: str, summary: Sequence[NewMessage], *, keep_from: int | None = None
-    ) -> list[MessageRecord]:
-        """Replace the messages before `keep_from` (None: all) by a summary. Return the new transcript.
-
-        Summarised messages leave the transcript, and search still finds them. Kept messages are stored again after the
-        summary, because the order is that of the ids.
-        """
-
     async def search(self, words: str, query: SessionQuery = ANY, *, limit: int = 20) -> list[SearchHit]:
         """Return messages with all these words, the newest first. If whole words find too few, the last one may be a
         prefix.
@@ -217,11 +206,6 @@ class ResponseStore(Protocol):
 
     async def delete_response(self, response_id: str, *, owner: str = "") -> bool: ...
 
-    async def list_responses(
-        self, *, session_id: str | None = None, slug: str | None = None, owner: str = "", limit: int = 50
-    ) -> list[ResponseRecord]:
-        """Return responses, the newest first. Does not count as use."""
-
     async def unfinished_responses(self) -> list[ResponseRecord]:
         """Return the responses that are still queued or in progress: after a restart no turn works on them."""
 
@@ -230,11 +214,6 @@ class ConversationStore(Protocol):
     """Conversations of the OpenAI API: slugs, and the sessions that they lead to."""
 
     async def get_conversation(self, slug: str, *, owner: str = "") -> ConversationRecord | None: ...
-
-    async def set_conversation(
-        self, slug: str, response_id: str | None, session_id: str | None = None, *, owner: str = ""
-    ) -> ConversationRecord:
-        """Point the slug at this response and session. An argument that is None leaves its field as it is."""
 
     async def move_conversation(self, slug: str, left: str | None, session_id: str, *, owner: str = "") -> bool:
         """Lead the slug from the session `left` (None: the slug did not exist) to another one. False if it leads
@@ -255,11 +234,6 @@ class ConversationStore(Protocol):
 
     async def delete_conversation(self, slug: str, *, owner: str = "") -> bool:
         """Delete the slug. Its session and responses stay."""
-
-    async def list_conversations(
-        self, *, owner: str = "", limit: int = 50, offset: int = 0
-    ) -> list[ConversationRecord]:
-        """Return conversations, the newest first."""
 
 
 class ParkedCalls(Protocol):
@@ -298,8 +272,6 @@ class Marks(Protocol):
     async def set_mark(self, name: str, value: JsonObject) -> None: ...
 
     async def marks(self, prefix: str = "") -> dict[str, JsonObject]: ...
-
-    async def clear_mark(self, name: str) -> None: ...
 
 
 class Upkeep(Protocol):

@@ -26,6 +26,8 @@ from ostler.gateway.config.settings import SECRET, Settings
 from ostler.wire.redaction import without_keys
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+log = logging.getLogger(__name__)
+
 QUIETER = {"uvicorn.error": "warning"}
 """Quieter loggers at level info. uvicorn reports start and stop of each of our two servers, and advises to force a
 quit."""
@@ -140,3 +142,8 @@ def secrets_in(settings: object) -> list[str]:
             case list() | tuple():
                 rest += [(part, secret) for part in value]
     return found
+
+
+def log_death(name: str, error: BaseException) -> None:
+    """Log a task that died. It is a bug: it took one turn with it, and must be visible."""
+    log.critical("%s died: %s", name, error, exc_info=error)

@@ -42,11 +42,11 @@ from ostler.gateway.ops.console.status_view import StatusSources, StatusView
 from ostler.gateway.ops.console.turns import RecentTurns
 from ostler.gateway.ops.gauges.census import LevelReader
 from ostler.gateway.ops.gauges.gauges import MakeGauges, open_gauges
-from ostler.gateway.ops.gauges.pool import Observers
+from ostler.gateway.ops.gauges.observers import Observers
 from ostler.gateway.ops.gauges.traces import tracing
+from ostler.gateway.ops.log import log_death
 from ostler.gateway.ops.readiness import Readiness
 from ostler.gateway.ops.settings_check import check, work_folder
-from ostler.gateway.server.assembly.log_death import log_death
 from ostler.gateway.server.assembly.memory import open_memory
 from ostler.gateway.server.assembly.tools import (
     bridge_settings,
@@ -240,7 +240,14 @@ def start_upkeep(
     every, tasks = settings.resets.check_every, sessions.deps.tasks
     expiry = Expiry(sessions, policies, every, loops)
     tasks.start(expiry.run(), "expiry")
-    retention = Retention(sessions, settings.retention, every, memories.session_erased, loops)
+    retention = Retention(
+        sessions,
+        settings.retention,
+        every,
+        erased=memories.session_erased,
+        expired=memories.session_expired,
+        loops=loops,
+    )
     tasks.start(retention.run(), "retention")
     return expiry, retention
 

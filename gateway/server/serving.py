@@ -8,13 +8,14 @@ the start. SIGHUP reads the keys again.
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Self
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from ostler.bridge.channels.uvicorn_internals import EmbeddedServer
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.http.protocol import JsonHttp, ListenerState
 from ostler.gateway.server.admin_socket import Familiar, listening
@@ -34,13 +35,13 @@ LAST_PATIENCE = 5.0
 CONNECTIONS = 2048
 
 
-class Server(uvicorn.Server):
-    """A uvicorn server without signal handlers: uvicorn would close the listener before the drain."""
+class Server(EmbeddedServer):
+    """A server without signal handlers: uvicorn would close the listener before the drain."""
 
     @classmethod
     def of(cls, app: ASGIApp, http: type[asyncio.Protocol] = JsonHttp, *, connections: int = CONNECTIONS) -> Self:
         """A server with the settings of every gateway, for at most `connections` connections."""
-        server = cls(
+        return cls(
             uvicorn.Config(
                 app,
                 http=http,
@@ -52,14 +53,9 @@ class Server(uvicorn.Server):
                 date_header=False,
                 timeout_keep_alive=IDLE,
                 timeout_graceful_shutdown=FAREWELL,
-            )
+            ),
+            ListenerState(connections),
         )
-        server.server_state = ListenerState(connections)
-        return server
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 async def serve(
@@ -130,7 +126,7 @@ async def until_ended(
         # Cancelled, but orderly: the turns are stopped and their clients answered, as when the drain time is over.
         await gateway.sessions.drain(0)
     for server in servers:
-        server.should_exit = True
+        server.stop()
 
 
 async def cut_short(again: asyncio.Event, waiting: "asyncio.Task[None]") -> None:

@@ -16,8 +16,9 @@ import pytest
 import uvloop
 
 from ostler.bridge.calls import CallResult, ToolCall
-from ostler.bridge.offer import Offer
+from ostler.bridge.offer import Offer, combined
 from ostler.bridge.server import Bridge
+from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.upstreams.process import environment, running
 from ostler.bridge.upstreams.remote import Remote
 from ostler.bridge.upstreams.settings import UpstreamSettings
@@ -27,7 +28,7 @@ from ostler.wire.json import JsonObject
 from tests.support.http_tools import running_channel
 from tests.support.refusing_loops import KINDS, Refused, refusing
 from tests.support.relays import Echo, Held, relay, running_bridge, tool
-from tests.support.waiting import soon
+from tests.support.waiting import eventually, soon
 from tests.support.witness import open_files
 
 SMALL = (sys.executable, "-I", "-S", str(Path(__file__).parents[1] / "support" / "small_server.py"))
@@ -86,6 +87,15 @@ def names(session: SessionUpstreams) -> list[str]:
     return [each["name"] for offer in session.offers() for each in offer.definitions]
 
 
+def publish(
+    binding: SessionBinding, session: SessionUpstreams, offers: Sequence[Offer], context: object = None
+) -> None:
+    """What a turn does: the tools of its own, then those of the servers."""
+    taken = [each["name"] for offer in offers for each in offer.definitions]
+    whole = combined([*offers, *session.offers(taken)])
+    binding.publish(whole.definitions, whole.dispatcher, context)
+
+
 async def ended(pid: int) -> None:
     """Until the process is gone or a zombie: it is not our child, so there is nothing to wait on."""
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -105,7 +115,7 @@ async def test_many_sessions_share_one_process(bridge: Bridge) -> None:
         bindings = [bridge.open() for _ in range(10)]
         for number, binding in enumerate(bindings):
             session = await servers.open(provider="gemini", session=str(number))
-            session.keep_published(binding, [Offer([tool("own")], Echo(str(number)))], f"session-{number}")
+            publish(binding, session, [Offer([tool("own")], Echo(str(number)))], f"session-{number}")
         async with relay(bindings[0]) as first, relay(bindings[9]) as last:
             await first.initialize()
             await last.initialize()
@@ -129,27 +139,27 @@ async def test_a_tool_that_agents_cannot_be_told_of_hides_no_other(
     assert "a tool is hidden" in caplog.text
 
 
-async def test_a_change_of_tools_is_told_to_every_binding_that_shows_them(bridge: Bridge) -> None:
+async def test_a_change_of_tools_is_in_what_each_session_publishes_next(bridge: Bridge) -> None:
     async with upstreams(small()) as servers:
-        seeing, other, blind = bridge.open(), bridge.open(), bridge.open()
-        for binding in (seeing, other):
-            (await servers.open(provider="gemini", session="s")).keep_published(binding, [])
-        bridge.publish(blind, [tool("own")], Echo("blind"))
-        async with relay(seeing) as at_a, relay(other) as at_b, relay(blind) as at_c:
-            for client in (at_a, at_b, at_c):
+        sessions = [await servers.open(provider="gemini", session=name) for name in "ab"]
+        first, second = bridge.open(), bridge.open()
+        publish(first, sessions[0], [])
+        async with relay(first) as at_a, relay(second) as at_b:
+            for client in (at_a, at_b):
                 await client.initialize()
-                await client.tools()
             await at_a.text("small_grow")
-            await at_a.notice("notifications/tools/list_changed")
-            await at_b.notice("notifications/tools/list_changed")
+            await eventually(lambda: "small_more8" in names(sessions[1]), "the tools are listed again")
+            assert "small_more8" not in await at_a.names()
+            for binding, session in zip((first, second), sessions, strict=True):
+                publish(binding, session, [])
+            assert "small_more8" in await at_a.names()
             assert "small_more8" in await at_b.names()
-            assert not at_c.notices
 
 
 async def test_a_dead_server_answers_errors_until_it_is_back(bridge: Bridge) -> None:
     async with upstreams(small()) as servers:
         binding = bridge.open()
-        (await servers.open(provider="gemini", session="s")).keep_published(binding, [Offer([tool("own")], Echo("A"))])
+        publish(binding, (await servers.open(provider="gemini", session="s")), [Offer([tool("own")], Echo("A"))])
         async with relay(binding) as client:
             await client.initialize()
             before = await client.text("small_whoami")
@@ -213,11 +223,13 @@ def test_w33a_a_server_whose_pipes_the_loop_refuses_leaves_nothing(
             async with running(SMALL, env=environment({}), cwd=None):
                 raise AssertionError("it runs")
 
-    before = len(open_files())
-    for _ in range(3):
+    def round_of_it() -> int:
         with asyncio.Runner(loop_factory=refusing(kind, taken)) as runner:
             runner.run(scene())
-    assert len(open_files()) <= before
+        return len(open_files())
+
+    before = round_of_it()  # the first loop of a process opens what stays open
+    assert [round_of_it() for _ in range(3)][-1] <= before
 
 
 async def test_a_helper_that_got_away_does_not_hold_up_the_stop() -> None:
@@ -285,7 +297,7 @@ async def test_a_servers_tool_does_not_push_aside_ours(bridge: Bridge, caplog: p
     async with upstreams(small(prefix="", allow=("echo", "env"))) as servers:
         binding = bridge.open()
         session = await servers.open(provider="gemini", session="s")
-        session.keep_published(binding, [Offer([tool("echo")], Echo("ours"))])
+        publish(binding, session, [Offer([tool("echo")], Echo("ours"))])
         async with relay(binding) as client:
             await client.initialize()
             assert await client.names() == ["echo", "env"]
@@ -320,11 +332,14 @@ async def test_servers_over_http_in_both_revisions(bridge: Bridge, handshake: bo
         assert "Bearer" not in repr(settings)
         async with upstreams(settings) as servers:
             outer = bridge.open()
-            (await servers.open(provider="gemini", session="s")).keep_published(outer, [])
+            session = await servers.open(provider="gemini", session="s")
+            publish(outer, session, [])
             async with relay(outer) as client:
                 await client.initialize()
                 assert await client.text("far_echo", {"text": "hi"}) == "inner:inner-session:hi"
                 bridge.publish(inner, [tool("echo"), tool("more")], Echo("inner"))
+                await eventually(lambda: names(session) == ["far_echo", "far_more"], "the tools are listed again")
+                publish(outer, session, [])
                 await client.notice("notifications/tools/list_changed")
                 assert await client.names() == ["far_echo", "far_more"]
                 inner.revoke()
@@ -336,8 +351,8 @@ async def test_f16_a_slow_server_slows_nobody_else(bridge: Bridge) -> None:
     async with upstreams(small()) as servers:
         slow, quick = bridge.open(), bridge.open()
         held = Held("slow")
-        (await servers.open(provider="gemini", session="a")).keep_published(slow, [Offer([tool("own")], held)])
-        (await servers.open(provider="gemini", session="b")).keep_published(quick, [])
+        publish(slow, (await servers.open(provider="gemini", session="a")), [Offer([tool("own")], held)])
+        publish(quick, (await servers.open(provider="gemini", session="b")), [])
         async with relay(slow) as at_a, relay(quick) as at_b:
             await at_a.initialize()
             await at_b.initialize()
@@ -392,28 +407,19 @@ async def scripted() -> AsyncIterator[tuple[Scripted, SessionUpstreams]]:
         await running.stop()
 
 
-async def test_w12_a_change_of_tools_does_not_bring_an_older_publication_back(bridge: Bridge) -> None:
+async def test_w12_f08_a_change_of_tools_alters_no_publication(bridge: Bridge) -> None:
     async with scripted() as (server, session):
-        binding = bridge.open()
-        for turn in range(20):
-            session.keep_published(binding, [Offer([tool("own")], Echo("A"))], f"turn-{turn}")
-        await server.change("first", "second")
-        assert [each["name"] for each in binding.definitions] == ["own", "small_first", "small_second"]
-        for name in ("small_first", "own"):
-            answer = await binding.call(name, {}, call_id="1")
-            assert "turn-19" in text(answer)
-
-
-async def test_f08_a_change_of_tools_does_not_undo_what_the_owner_did_since(bridge: Bridge) -> None:
-    async with scripted() as (server, session):
-        withdrawn, replaced = bridge.open(), bridge.open()
-        for binding in (withdrawn, replaced):
-            session.keep_published(binding, [], "old")
+        published, withdrawn, replaced = bridge.open(), bridge.open(), bridge.open()
+        for binding in (published, withdrawn, replaced):
+            publish(binding, session, [Offer([tool("own")], Echo("A"))], "turn-1")
         bridge.unpublish(withdrawn)
         bridge.publish(replaced, [tool("own")], Echo("new"))
         await server.change("first", "second")
+        assert names(session) == ["small_first", "small_second"]
+        assert [each["name"] for each in published.definitions] == ["own", "small_first"]
         assert withdrawn.definitions == ()
         assert [each["name"] for each in replaced.definitions] == ["own"]
+        assert "turn-1" in text(await published.call("small_first", {}, call_id="1"))
 
 
 async def test_rf8_a_storm_of_changes_is_a_few_lists() -> None:

@@ -13,10 +13,9 @@ from ostler.gateway.config.settings import Settings
 from ostler.gateway.model.model_names import Models
 from ostler.gateway.ops.gauges.gauges import Gauges
 from ostler.gateway.ops.gauges.lag import LoopLag
-from ostler.gateway.ops.gauges.turns import TurnGauges
+from ostler.gateway.ops.gauges.observers import TurnGauges
 from ostler.gateway.turns.reports import TurnReport
 from ostler.gateway.turns.timings import EVENT, TurnTimings
-from ostler.metrics.children import Spread
 
 NAMES = ("queue", "store", "spawn", "session_new", "bridge", "first_tool", "generation")
 
@@ -114,16 +113,13 @@ class Moments:
         return self.claimed(turn_id) - one.stored + one.prompted - one.seated - one.bridge
 
 
-class Worst(Spread):
+@dataclass
+class Worst:
     """Keeps the largest."""
 
-    __slots__ = ("most",)
+    most: float = 0.0
 
-    def __init__(self) -> None:
-        super().__init__(())
-        self.most = 0.0
-
-    def observe(self, value: float, example: str | None = None) -> None:
+    def observe(self, value: float) -> None:
         self.most = max(self.most, value)
 
 
@@ -131,7 +127,7 @@ class Worst(Spread):
 def lateness(every: float = 0.004) -> Iterator[Worst]:
     """How late the loop came, at worst."""
     worst = Worst()
-    lag = LoopLag(worst, every)
+    lag = LoopLag(worst.observe, every)
     lag.start()
     try:
         yield worst

@@ -336,5 +336,6 @@ class Walk:
                 assert not slot.binding.tools.names
         for line in self.lines:
             entitled = line.open and not line.slot.revoked
-            assert self.table.binding_of(line.serial) is (line.slot.binding if entitled else None)
+            spoken_for = self.table._by_connection.get(line.serial)
+            assert (spoken_for and spoken_for.binding) is (line.slot.binding if entitled else None)
         self.lines = [line for line in self.lines if line.open]

@@ -68,8 +68,8 @@ async def keep(runtime_dir: Path, count: int) -> None:
         listener = Recorder()
         process = await AgentProcess.start(python(next(codes), runtime_dir), listener, supervisor=supervisor)
         agents += [process.identity, identify(int(await listener.line()))]
-    assert supervisor.reaper_pid is not None
-    reaper = identify(supervisor.reaper_pid)
+    assert supervisor._reaper.pid is not None
+    reaper = identify(supervisor._reaper.pid)
     print(json.dumps({"mark": supervisor.run.mark, "reaper": reaper, "agents": agents}), flush=True)
     await asyncio.Event().wait()
 
@@ -81,8 +81,8 @@ class DyingKeeper(ProcessSupervisor):
 
     def track_pid(self, number: int, pid: int) -> None:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        if self.alone and self.reaper_pid is not None:
-            os.kill(self.reaper_pid, signal.SIGKILL)
+        if self.alone and self._reaper.pid is not None:
+            os.kill(self._reaper.pid, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
 
 

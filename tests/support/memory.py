@@ -105,6 +105,12 @@ class Prov(MemoryProvider):
     def on_session_switch(self, new_session_id: str, *, user: str = "", **facts: Any) -> None:  # type: ignore[override] # it is to see what is given and what is not
         self._note("on_session_switch", new_session_id, user, **facts)
 
+    def on_session_erased(self, session_id: str, *, user: str) -> None:
+        self._note("on_session_erased", session_id, user)
+
+    def on_session_expired(self, session_id: str, *, user: str) -> None:
+        self._note("on_session_expired", session_id, user)
+
     def tools(self, *, session_id: str, user: str) -> Sequence[Tool]:
         self._note("tools", session_id, user)
 

@@ -110,6 +110,7 @@ class HonchoService(Service):
             ("POST", re.compile("/v3/workspaces"), self.make_workspace),
             ("POST", re.compile(f"{inside}/peers"), self.make_peer),
             ("POST", re.compile(f"{inside}/sessions"), self.make_session),
+            ("DELETE", re.compile(f"{inside}/sessions/([^/]+)"), self.delete_session),
             ("POST", re.compile(f"{inside}/sessions/([^/]+)/messages"), self.add),
             ("GET", re.compile(f"{inside}/peers/([^/]+)/context"), self.context),
         ]
@@ -122,6 +123,12 @@ class HonchoService(Service):
 
     def make_session(self, body: Any, query: dict[str, str], workspace: str) -> Reply:
         return self.made(self.sessions.setdefault(body["id"], {"workspace_id": workspace, "is_active": True, **body}))
+
+    def delete_session(self, body: Any, query: dict[str, str], workspace: str, session: str) -> Reply:
+        if self.sessions.pop(session, None) is None:
+            return 404, {"detail": "there is no such session"}
+        self.messages = [each for each in self.messages if each["session_id"] != session]
+        return 202, {}
 
     def made(self, thing: dict[str, Any]) -> Reply:
         if not ID.fullmatch(thing["id"]):
@@ -159,6 +166,9 @@ def running(service: Service) -> Iterator[None]:
 
         def do_GET(self) -> None:
             self.reply(*service.answer("GET", self.path, None, self.bearer()))
+
+        def do_DELETE(self) -> None:
+            self.reply(*service.answer("DELETE", self.path, None, self.bearer()))
 
         def bearer(self) -> str:
             return self.headers.get("authorization") or ""

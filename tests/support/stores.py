@@ -53,6 +53,18 @@ async def open_sqlite(folder: Path, clock: Clock) -> Store:
 KINDS = {"sqlite": open_sqlite}
 
 
+async def lead(store: Store, slug: str, session_id: str, owner: str = "") -> None:
+    """Lead the slug to this session, as a command does."""
+    found = await store.get_conversation(slug, owner=owner)
+    left = None if found is None else found.session_id
+    assert await store.move_conversation(slug, left, session_id, owner=owner)
+
+
+async def those_kept(store: Store, *response_ids: str, owner: str = "") -> list[str]:
+    """Those of the responses that the store has. Each counts as used."""
+    return [each for each in response_ids if await store.get_response(each, owner=owner) is not None]
+
+
 def said(text: str, role: str = "user", **facts: str) -> NewMessage:
     """A message of one text."""
     return NewMessage(role, [{"type": "input_text", "text": text}], text, facts.get("response_id"))

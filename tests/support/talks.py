@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ostler.gateway.config.data_folder import DATABASE
-from ostler.gateway.model.observers import NoConversationObserver, SwitchReason
+from ostler.gateway.model.observers import SwitchReason
 from ostler.gateway.model.records import MessageRecord
 from tests.support.chats import Chat
 from tests.support.served import Served
 
 
 @dataclass
-class Heard(NoConversationObserver):
+class Heard:
     """A witness that keeps what it is told, in order."""
 
     told: list[tuple[Any, ...]] = field(default_factory=list)

@@ -8,6 +8,8 @@ import pytest
 
 from ostler.gateway.__main__ import main
 from ostler.gateway.config.data_folder import DATABASE, MIRRORS, data_folder
+from ostler.gateway.memory.embedded import FILE as MEMORY
+from ostler.gateway.memory.notebook import Notebook, NoteKind
 from ostler.gateway.model.records import EndReason
 from ostler.gateway.stores.mirror import Mirror
 from ostler.gateway.stores.sqlite import SqliteStore
@@ -108,9 +110,14 @@ def test_a_file_without_sessions_is_refused(tmp_path: Path, capsys: pytest.Captu
 def test_old_ended_sessions_are_pruned_with_their_mirrors(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mirror = Mirror(folder / MIRRORS)
     mirror.append("sess_two", [said("a")])
+    book = Notebook(folder / MEMORY, lambda: 0.0)
+    for kind in NoteKind:
+        book.keep(kind, f"a red {kind}", session_id="sess_two", user="anna")
     assert told(capsys, folder, "prune", "--days", "1") == [{"pruned": []}]
     assert told(capsys, folder, "prune", "--days", "0") == [{"pruned": ["sess_two"]}]
     assert mirror.session_ids() == []
+    assert [note.kind for note in book.search("red", user="anna", limit=5)] == [NoteKind.FACT]
+    book.close()
     assert [row["id"] for row in told(capsys, folder, "list")] == ["sess_one"]
 
 

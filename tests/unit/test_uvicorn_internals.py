@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from ostler.bridge.channels.uvicorn_internals import CYCLE, PROTOCOL
+from ostler.bridge.channels.uvicorn_internals import CYCLE, PROTOCOL, SERVER
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERNALS = ROOT / "bridge/channels/uvicorn_internals.py"
@@ -26,16 +26,20 @@ CONNECTIONS = [
     ROOT / "gateway/http/fast_path.py",
     ROOT / "gateway/server/admin_socket.py",
 ]
-PUBLIC = {"uvicorn"}
+SERVERS = [INTERNALS, *(ROOT / name for name in ("bridge/channels/http.py", "gateway/server/serving.py"))]
+DOCUMENTED = {"__init__", "config", "serve"}
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
     """Never called."""
 
 
+def config() -> uvicorn.Config:
+    return uvicorn.Config(application, ws="none", lifespan="off", log_config=None)
+
+
 async def connection() -> HttpToolsProtocol:
-    config = uvicorn.Config(application, ws="none", lifespan="off", log_config=None)
-    return HttpToolsProtocol(config, ServerState(), {}, asyncio.get_running_loop())
+    return HttpToolsProtocol(config(), ServerState(), {}, asyncio.get_running_loop())
 
 
 async def cycle() -> RequestResponseCycle:
@@ -63,7 +67,8 @@ def complaints(thing: object, members: frozenset[str]) -> list[str]:
 
 
 async def test_n54_what_we_use_of_uvicorns_inside_is_there() -> None:
-    assert complaints(await connection(), PROTOCOL) + complaints(await cycle(), CYCLE) == []
+    things = ((uvicorn.Server(config()), SERVER), (await connection(), PROTOCOL), (await cycle(), CYCLE))
+    assert [said for thing, members in things for said in complaints(thing, members)] == []
 
 
 @pytest.mark.parametrize("gone", sorted(PROTOCOL))
@@ -95,6 +100,22 @@ async def test_n54_every_member_that_is_used_is_named_and_no_other() -> None:
     of_cycles = {member for thing, member in used if thing in {"cycle", "_cycle", "answered"}} & set(dir(await cycle()))
     assert of_connections - {"config"} == PROTOCOL
     assert of_cycles == CYCLE
+    told = [found for path in SERVERS for found in attributes(path) if path == INTERNALS or found[0] == "server"]
+    of_servers = {member for thing, member in told if thing in {"self", "server"}}
+    assert of_servers & set(dir(uvicorn.Server(config()))) - DOCUMENTED == SERVER
+
+
+def test_n54_every_server_of_ours_is_the_one_that_names_what_it_uses() -> None:
+    bases = [
+        (path.name, ast.unparse(base))
+        for room in ("bridge", "gateway")
+        for path in (ROOT / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+        if "uvicorn" in ast.unparse(base)
+    ]
+    assert bases == [(INTERNALS.name, "uvicorn.Server")]
 
 
 def test_n54_only_one_file_looks_inside_uvicorn() -> None:

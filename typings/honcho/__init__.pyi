@@ -15,6 +15,7 @@ class Peer:
 class Session:
     id: str
     def add_messages(self, messages: list[MessageCreateParams]) -> list[Message]: ...
+    def delete(self) -> None: ...
 
 class Honcho:
     def __init__(

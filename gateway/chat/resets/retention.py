@@ -31,13 +31,16 @@ class Retention:
         sessions: Sessions,
         settings: RetentionSettings,
         every: float,
-        forget: Callable[[str], None],
+        *,
+        erased: Callable[[str], None],
+        expired: Callable[[str], None],
         loops: Loops | None = None,
     ) -> None:
-        """`forget` tells the memory that an unstored session is gone."""
+        """`erased` tells the memory that an unstored session is gone, `expired` that another one is."""
         self._sessions = sessions
         self._store = sessions.deps.store
-        self._forget = forget
+        self._erased = erased
+        self._expired = expired
         self._settings = settings
         self._every = every
         self._untidy = False
@@ -55,11 +58,13 @@ class Retention:
         rested = now - deps.settings.seat_idle
         unstored = await store.prune_unreachable(before=rested, besides=held, unstored=True, limit=AT_ONCE)
         for session_id in unstored:
-            self._forget(session_id)
+            self._erased(session_id)
         await store.end_unreachable(before=rested, besides=held, limit=AT_ONCE)
         gone = await store.prune_unreachable(before=now - settings.unreachable, besides=held, limit=AT_ONCE)
         if settings.ended is not None:
             gone += await store.prune(before=now - settings.ended, limit=AT_ONCE)
+        for session_id in gone:
+            self._expired(session_id)
         for session_id in (*unstored, *gone):
             self._sessions.forget(session_id)
             await deps.mirrors.remove(session_id)

@@ -20,11 +20,10 @@ from ostler.gateway.cli.terminal.http import HttpClient
 from ostler.gateway.config.data_folder import usable
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.config.settings import AuthSettings
-from ostler.gateway.ops.log import LogLines, checked
+from ostler.gateway.ops.log import LogLines, checked, log_death
 from ostler.gateway.server.address import leave_address
 from ostler.gateway.server.admin_socket import Familiar, listening
 from ostler.gateway.server.app import open_gateway
-from ostler.gateway.server.assembly.log_death import log_death
 from ostler.gateway.server.listener import address_of, listen_unix
 from ostler.gateway.server.serving import Server
 from ostler.pool.tasks import TaskOwner
@@ -60,7 +59,7 @@ async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bo
             # Other terminals may use this gateway: let their turns end first.
             await gateway.sessions.drain(min(FAREWELL, settings.gateway.drain))
             for server in servers:
-                server.should_exit = True
+                server.stop()
             await asyncio.wait(serving)
             await tasks.disband()
 

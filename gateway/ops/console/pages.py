@@ -7,6 +7,7 @@ the same.
 
 import hmac
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import orjson
@@ -14,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ostler.gateway.http.answers import SSE, caller_of, document
 from ostler.gateway.http.application import guarded
@@ -174,3 +176,18 @@ CHAT = (
     '<label for="session">Session</label><input id="session" name="session" maxlength="200" autocomplete="off">'
     "</div></form></main>"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class PathDispatch:
+    """A plain ASGI application that delegates to three others. It runs inside `AuthMiddleware`, so the caller is known
+    and every answer has the security headers."""
+
+    api: ASGIApp
+    admin: ASGIApp
+    pages: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        chosen = self.pages if path in PATHS else self.admin if path.startswith("/admin/") else self.api
+        await chosen(scope, receive, send)

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from ostler.bridge.stats import Stats
 from ostler.gateway.memory.memories import Memories
-from ostler.gateway.ops.gauges.pool import PoolGauges
+from ostler.gateway.ops.gauges.observers import PoolGauges
 from ostler.gateway.ops.readiness import Readiness
 from ostler.gateway.turns.sessions import Sessions
-from ostler.metrics.family import show
 from ostler.metrics.instruments import BridgeInstruments, Instruments, PoolInstruments
 from ostler.pool.core.census import SlotView
 from ostler.pool.keys import pool_key
@@ -48,26 +47,25 @@ class LevelReader:
         into = self.instruments.pool
         read_processes(into, seen)
         read_keys(into, seen, self.places)
-        into.reaped.of().raise_to(self.reaped)
+        into.reaped.raise_to({(): self.reaped})
         self._read_drops(seen)
         read_bridge(self.instruments.bridge, self.bridge)
         self._read_gateway()
 
     def _read_drops(self, seen: PoolSnapshot) -> None:
-        drops = Counter(self.gauges.dropped_before)
+        drops: Counter[tuple[str, ...]] = Counter(self.gauges.dropped_before)
         for process in seen.processes:
             for kind, count in process.dropped.items():
                 drops[process.provider, kind] += count
-        for values, count in drops.items():
-            self.instruments.pool.dropped.of(*values).raise_to(count)
+        self.instruments.pool.dropped.raise_to(drops)
 
     def _read_gateway(self) -> None:
         into, sessions = self.instruments.gateway, self.sessions
         into.ready.of().set(self.readiness.ready and not sessions.draining)
         into.draining.of().set(sessions.draining)
         running = sessions.running
-        show(self.instruments.turns.sessions, {("running",): running, ("resting",): len(sessions) - running})
-        show(self.instruments.memory.waiting, {(name,): count for name, count in self.memories.undone().items()})
+        self.instruments.turns.sessions.show({("running",): running, ("resting",): len(sessions) - running})
+        self.instruments.memory.waiting.show({(name,): count for name, count in self.memories.undone().items()})
         self.instruments.store.size.of().set(size_of(self.database))
         self.instruments.store.wal.of().set(size_of(self.database.with_name(f"{self.database.name}-wal")))
 
@@ -87,9 +85,9 @@ def read_processes(into: PoolInstruments, seen: PoolSnapshot) -> None:
             seats[provider, state] += count
     for process in seen.processes:
         memory[process.provider,] += process.memory
-    show(into.processes, states)
-    show(into.seats, seats)
-    show(into.agent_memory, memory)
+    into.processes.show(states)
+    into.seats.show(seats)
+    into.agent_memory.show(memory)
     into.memory.of().set(census.memory)
     into.budget.of().set(census.memory_budget or 0)
     into.process_limit.of().set(census.max_processes)
@@ -120,29 +118,26 @@ def read_keys(into: PoolInstruments, seen: PoolSnapshot, places: Mapping[str, st
         reserve[key.provider, key.model, place, "actual"] += sum(line.parked for line in view.lines)
         failures[key.provider,] = max(failures.get((key.provider,), 0), view.failures)
         breakers[key.provider,] += view.retry_in > 0
-    show(into.waiting, waiting)
-    show(into.reserve, reserve)
-    show(into.failures, failures)
-    show(into.breakers, breakers)
+    into.waiting.show(waiting)
+    into.reserve.show(reserve)
+    into.failures.show(failures)
+    into.breakers.show(breakers)
 
 
 def read_bridge(into: BridgeInstruments, stats: Stats) -> None:
     """Copy the bridge's own counters."""
     over = stats.calls - stats.calls_running
-    into.calls.of("ok").raise_to(over - stats.calls_failed - stats.calls_ended)
-    into.calls.of("failed").raise_to(stats.calls_failed)
-    into.calls.of("ended").raise_to(stats.calls_ended)
-    into.seconds.of().raise_to(over, stats.call_seconds)
+    ok = over - stats.calls_failed - stats.calls_ended
+    into.calls.raise_to({("ok",): ok, ("failed",): stats.calls_failed, ("ended",): stats.calls_ended})
+    into.seconds.sum_up(over, stats.call_seconds)
     into.running.of().set(stats.calls_running)
     causes = {**stats.refused, "evicted": stats.evicted, "silent": stats.hello_timeouts}
-    for cause, count in causes.items():
-        into.refusals.of(cause).raise_to(count)
-    for reason, count in stats.lost.items():
-        into.lost.of(reason).raise_to(count)
+    into.refusals.raise_to({(cause,): count for cause, count in causes.items()})
+    into.lost.raise_to({(reason,): count for reason, count in stats.lost.items()})
     into.relays.of().set(stats.connected)
-    into.connections.of().raise_to(stats.connections)
-    into.reconnects.of().raise_to(stats.reconnects)
-    into.dropped.of().raise_to(stats.frames_dropped)
+    into.connections.raise_to({(): stats.connections})
+    into.reconnects.raise_to({(): stats.reconnects})
+    into.dropped.raise_to({(): stats.frames_dropped})
 
 
 def size_of(path: Path) -> int:

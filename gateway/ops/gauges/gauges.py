@@ -17,12 +17,9 @@ from ostler.gateway.model.model_names import Models
 from ostler.gateway.model.release import version
 from ostler.gateway.ops.gauges.census import LevelReader
 from ostler.gateway.ops.gauges.lag import LoopLag
-from ostler.gateway.ops.gauges.memory import MemoryGauges
-from ostler.gateway.ops.gauges.pool import PoolGauges
+from ostler.gateway.ops.gauges.observers import MemoryGauges, PoolGauges, StoreGauges, TurnGauges
 from ostler.gateway.ops.gauges.requests import RequestMetrics
 from ostler.gateway.ops.gauges.scrape import Scrape
-from ostler.gateway.ops.gauges.store import StoreGauges
-from ostler.gateway.ops.gauges.turns import TurnGauges
 from ostler.gateway.stores.watch import NoStoreWatch, StoreWatch
 from ostler.gateway.turns.reports import NoTurnObserver, TurnObserver
 from ostler.metrics.instruments import Instruments
@@ -77,7 +74,7 @@ class Gauges:
         """Declare every instrument in this registry, and announce the label values that are known in advance."""
         metric_registry = MetricRegistry(registry)
         for theirs in (ProcessCollector, PlatformCollector, GCCollector):
-            theirs(registry=metric_registry.others)
+            theirs(registry=metric_registry.series)
         instruments = Instruments(metric_registry)
         metric_registry.words("provider").announce(models.providers)
         named = [models.default, *models.aliases.values(), *(warm.model for warm in settings.pool.warm)]
@@ -106,7 +103,7 @@ class Gauges:
     def reading(self, census: Callable[..., LevelReader], loops: Loops | None = None) -> Iterator[None]:
         """While the gateway runs: read levels at each scrape, and measure the lag of the event loop."""
         self.instruments.registry.before_scrape(census(instruments=self.instruments, gauges=self.pool).refresh)
-        lag = LoopLag(self.instruments.gateway.lag.of(), loops=loops)
+        lag = LoopLag(self.instruments.gateway.lag.of().observe, loops=loops)
         lag.start()
         try:
             yield

@@ -4,9 +4,9 @@ Rules: it is a timer of the loop itself, in an empty context, so its delay is th
 """
 
 import asyncio
+from collections.abc import Callable
 from contextvars import Context
 
-from ostler.metrics.children import Spread
 from ostler.metrics.loops import Loops
 
 EVERY = 0.25
@@ -15,8 +15,8 @@ EVERY = 0.25
 class LoopLag:
     """A repeating timer. Started and stopped with the gateway."""
 
-    def __init__(self, into: Spread, every: float = EVERY, *, loops: Loops | None = None) -> None:
-        self._into = into
+    def __init__(self, observe: Callable[[float], None], every: float = EVERY, *, loops: Loops | None = None) -> None:
+        self._observe = observe
         self._rounds = (loops or Loops()).add("the measuring of the event loop's lag")
         self._every = every
         self._next: asyncio.TimerHandle | None = None
@@ -36,5 +36,5 @@ class LoopLag:
     def _come(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         # A loop with millisecond resolution may run a timer a little early.
         with self._rounds.round():
-            self._into.observe(max(0.0, loop.time() - due))
+            self._observe(max(0.0, loop.time() - due))
         self.start()

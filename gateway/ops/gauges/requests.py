@@ -38,9 +38,9 @@ class RequestMetrics:
             method, route = scope["method"] if scope["method"] in METHODS else "other", route_of(scope)
             self._into.seconds.of(method, route).observe(self._clock() - began)
             if answer.left or not answer.whole:
-                self._into.disconnects.of(route).add()
+                self._into.disconnects.of(route).inc()
             else:
-                self._into.requests.of(method, route, str(answer.status)).add()
+                self._into.requests.of(method, route, str(answer.status)).inc()
 
 
 class Departure:
@@ -61,7 +61,7 @@ class Departure:
             self.status = message["status"]
             self._streaming = any(name == b"content-type" and EVENTS in value for name, value in message["headers"])
             if self._streaming:
-                self._into.streams.of().add()
+                self._into.streams.of().inc()
         await self._send(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.whole = True
@@ -80,7 +80,7 @@ class Departure:
     def leave(self) -> None:
         """Called once, when the request is over."""
         if self._streaming:
-            self._into.streams.of().add(-1)
+            self._into.streams.of().inc(-1)
 
 
 def route_of(scope: Scope) -> str:

@@ -13,7 +13,7 @@ from ostler.gateway.memory.users import Users
 from ostler.gateway.memory.watch import MemoryWatch
 from ostler.gateway.model.ids import Ids
 from ostler.gateway.model.store import Store
-from ostler.gateway.server.assembly.log_death import log_death
+from ostler.gateway.ops.log import log_death
 from ostler.metrics.loops import Loops
 from ostler.pool.tasks import TaskOwner
 

@@ -37,8 +37,7 @@ from ostler.gateway.ops.console.cookie_login import SignIn
 from ostler.gateway.ops.console.html_page import HtmlPage
 from ostler.gateway.ops.console.operator import Operator
 from ostler.gateway.ops.console.operator_guard import OperatorGuard
-from ostler.gateway.ops.console.pages import PATHS, Pages
-from ostler.gateway.ops.console.path_dispatch import PathDispatch
+from ostler.gateway.ops.console.pages import PATHS, Pages, PathDispatch
 from ostler.gateway.ops.console.status_view import StatusView
 from ostler.gateway.ops.gauges.gauges import Gauges, NoGauges
 from ostler.gateway.ops.readiness import Readiness

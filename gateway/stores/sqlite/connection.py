@@ -20,6 +20,8 @@ from typing import Any, TypeAlias
 
 import apsw
 
+from ostler.gateway.model.errors import StoreUnsafe
+
 Connection: TypeAlias = apsw.Connection
 SqlRow: TypeAlias = tuple[Any, ...]
 """One row. The schema defines the types of its columns; Python does not know them."""
@@ -127,3 +129,15 @@ def run(db: Connection, sql: str, values: Sequence[object] = ()) -> int:
 def value(db: Connection, sql: str, values: Sequence[object] = ()) -> Any:
     """The first column of the first row; None if there is no row."""
     return db.execute(sql, tuple(values)).get
+
+
+SOUND = (3, 51, 3)
+"""Fixed the WAL-reset bug of 3.7.0: when one connection commits while another restarts the log, a later checkpoint can
+leave out frames. We have a writer, readers that may recover the log, and other processes."""
+
+
+def check_library(version: str | None = None) -> None:
+    """Raise `StoreUnsafe` for an affected version; None checks the loaded library."""
+    found = apsw.sqlite_lib_version() if version is None else version
+    if tuple(int(part) for part in found.split(".")) < SOUND:
+        raise StoreUnsafe(found, ".".join(map(str, SOUND)))

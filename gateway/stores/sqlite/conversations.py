@@ -87,8 +87,3 @@ def update(db: Connection, slug: str, owner: str, metadata: str, now: float) -> 
 
 def delete(db: Connection, slug: str, owner: str) -> bool:
     return run(db, "DELETE FROM conversations WHERE slug = ? AND owner = ?", (slug, owner)) > 0
-
-
-def listed(db: Connection, owner: str, limit: int, offset: int) -> list[ConversationRecord]:
-    sql = f"SELECT {COLUMNS} FROM conversations WHERE owner = ? ORDER BY rowid DESC LIMIT ? OFFSET ?"
-    return [record(row) for row in all_rows(db, sql, (owner, limit, offset))]

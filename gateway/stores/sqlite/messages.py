@@ -128,34 +128,10 @@ def rewrite(db: Connection, session_id: str, messages: Sequence[Written], now: f
     return append(db, session_id, messages, now)
 
 
-def compact(
-    db: Connection, session_id: str, summary: Sequence[Written], keep_from: int | None, now: float
-) -> list[MessageRecord]:
-    kept = [] if keep_from is None else _raw_from(db, session_id, keep_from)
-    if keep_from is not None:
-        _shrink(
-            db,
-            session_id,
-            run(db, f"UPDATE messages SET active = 0 WHERE {ACTIVE} AND id >= ?", (session_id, keep_from)),
-        )
-    summarised = run(db, f"UPDATE messages SET active = 0, compacted = 1 WHERE {ACTIVE}", (session_id,))
-    _shrink(db, session_id, summarised)
-    append(db, session_id, [*summary, *kept], now)
-    return history(db, session_id, None)
-
-
 def copied(db: Connection, session_id: str, behind: int = 0) -> list[Written]:
     """The transcript, or the part after message `behind`, ready to be stored in another session."""
     sql = f"SELECT role, items, text, response_id, created_at FROM messages WHERE {ACTIVE} AND id > ? ORDER BY id"
     return [Written(*row) for row in all_rows(db, sql, (session_id, behind))]
-
-
-def _raw_from(db: Connection, session_id: str, message_id: int) -> list[Written]:
-    sql = f"SELECT id, role, items, text, response_id, created_at FROM messages WHERE {ACTIVE} AND id >= ? ORDER BY id"
-    rows = all_rows(db, sql, (session_id, message_id))
-    if not rows or rows[0][0] != message_id:
-        raise UnknownMessage(session_id, message_id)
-    return [Written(*row[1:]) for row in rows]
 
 
 def _shrink(db: Connection, session_id: str, by: int) -> None:

@@ -101,14 +101,6 @@ def delete(db: Connection, response_id: str, owner: str) -> bool:
     return run(db, "DELETE FROM responses WHERE id = ? AND owner = ?", (response_id, owner)) > 0
 
 
-def listed(db: Connection, session_id: str | None, slug: str | None, owner: str, limit: int) -> list[ResponseRecord]:
-    wanted = {"session_id": session_id, "slug": slug}
-    given = {name: fact for name, fact in wanted.items() if fact is not None}
-    where = " AND ".join(["owner = ?", *(f"{name} = ?" for name in given)])
-    sql = f"SELECT {COLUMNS} FROM responses WHERE {where} ORDER BY created_at DESC, rowid DESC LIMIT ?"
-    return readable(all_rows(db, sql, (owner, *given.values(), limit)))
-
-
 def unfinished(db: Connection) -> list[ResponseRecord]:
     sql = f"SELECT {COLUMNS} FROM responses WHERE status IN ('queued', 'in_progress') ORDER BY created_at"
     return readable(all_rows(db, sql))

@@ -12,7 +12,7 @@ from ostler.gateway.model.records import (
     SessionQuery,
     SessionRecord,
 )
-from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, all_rows, one_row, run, value
+from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, all_rows, one_row, run
 from ostler.gateway.stores.sqlite.json import read_object, write_json
 
 COLUMNS = (
@@ -117,11 +117,6 @@ def expiring(
     )
     named = besides if only is None else (only,)
     return [record(row) for row in all_rows(db, sql, (*EXPIRIES, before, *named, limit))]
-
-
-def count(db: Connection, query: SessionQuery) -> int:
-    where, values = conditions(query)
-    return int(value(db, f"SELECT count(*) FROM sessions s WHERE {where}", values))
 
 
 def by_prefix(db: Connection, prefix: str, limit: int) -> list[SessionRecord]:

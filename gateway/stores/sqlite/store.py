@@ -55,9 +55,9 @@ from ostler.gateway.stores.sqlite import (
     turns,
     upkeep,
 )
+from ostler.gateway.stores.sqlite.connection import check_library
 from ostler.gateway.stores.sqlite.file import SqliteSettings, StoreFile
 from ostler.gateway.stores.sqlite.json import write_json
-from ostler.gateway.stores.sqlite.library import check_library
 from ostler.gateway.stores.watch import StoreWatch
 from ostler.metrics.loops import Loops
 from ostler.wire.json import JsonObject
@@ -122,9 +122,6 @@ class SqliteStore:
         self, before: float, *, only: str | None = None, besides: Sequence[str] = (), limit: int = 500
     ) -> list[SessionRecord]:
         return await self._file.read(lambda db: sessions.expiring(db, before, only, besides, limit))
-
-    async def count_sessions(self, query: SessionQuery = ANY) -> int:
-        return await self._file.read(lambda db: sessions.count(db, query))
 
     async def sessions_by_prefix(self, prefix: str, *, limit: int = 10) -> list[SessionRecord]:
         return await self._file.read(lambda db: sessions.by_prefix(db, prefix, limit))
@@ -226,13 +223,6 @@ class SqliteStore:
         said = _written(messages, now)
         return await self._file.write(lambda db: _rewrite(db, session_id, said, now))
 
-    async def compact(
-        self, session_id: str, summary: Sequence[NewMessage], *, keep_from: int | None = None
-    ) -> list[MessageRecord]:
-        now = self._clock()
-        said = _written(summary, now)
-        return await self._file.write(lambda db: messages.compact(db, session_id, said, keep_from, now))
-
     async def search(self, words: str, query: SessionQuery = ANY, *, limit: int = 20) -> list[SearchHit]:
         return await self._file.read(lambda db: search.search(db, words, query, limit))
 
@@ -281,11 +271,6 @@ class SqliteStore:
     async def delete_response(self, response_id: str, *, owner: str = "") -> bool:
         return await self._file.write(lambda db: responses.delete(db, response_id, owner))
 
-    async def list_responses(
-        self, *, session_id: str | None = None, slug: str | None = None, owner: str = "", limit: int = 50
-    ) -> list[ResponseRecord]:
-        return await self._file.read(lambda db: responses.listed(db, session_id, slug, owner, limit))
-
     async def unfinished_responses(self) -> list[ResponseRecord]:
         return await self._file.read(responses.unfinished)
 
@@ -293,13 +278,6 @@ class SqliteStore:
 
     async def get_conversation(self, slug: str, *, owner: str = "") -> ConversationRecord | None:
         return await self._file.read(lambda db: conversations.get(db, slug, owner))
-
-    async def set_conversation(
-        self, slug: str, response_id: str | None, session_id: str | None = None, *, owner: str = ""
-    ) -> ConversationRecord:
-        now = self._clock()
-        lead = conversations.Lead(slug, owner, session_id, response_id)
-        return await self._file.write(lambda db: conversations.put(db, lead, now))
 
     async def move_conversation(self, slug: str, left: str | None, session_id: str, *, owner: str = "") -> bool:
         now = self._clock()
@@ -325,11 +303,6 @@ class SqliteStore:
 
     async def delete_conversation(self, slug: str, *, owner: str = "") -> bool:
         return await self._file.write(lambda db: conversations.delete(db, slug, owner))
-
-    async def list_conversations(
-        self, *, owner: str = "", limit: int = 50, offset: int = 0
-    ) -> list[ConversationRecord]:
-        return await self._file.read(lambda db: conversations.listed(db, owner, limit, offset))
 
     # Parked calls
 
@@ -371,9 +344,6 @@ class SqliteStore:
 
     async def marks(self, prefix: str = "") -> dict[str, JsonObject]:
         return await self._file.read(lambda db: upkeep.marks(db, prefix))
-
-    async def clear_mark(self, name: str) -> None:
-        await self._file.write(lambda db: upkeep.clear_mark(db, name))
 
     async def prune(self, *, before: float, limit: int = 1000) -> list[str]:
         gone = await self._file.write(lambda db: upkeep.prune(db, before, limit))

@@ -24,10 +24,6 @@ def marks(db: Connection, prefix: str) -> dict[str, JsonObject]:
     return {name: read_object(text) for name, text in all_rows(db, sql, (prefix, prefix + "\U0010ffff"))}
 
 
-def clear_mark(db: Connection, name: str) -> None:
-    run(db, "DELETE FROM marks WHERE name = ?", (name,))
-
-
 def prune(db: Connection, before: float, limit: int) -> list[str]:
     gone = [str(row[0]) for row in all_rows(db, PRUNABLE, (before, limit))]
     delete(db, gone)

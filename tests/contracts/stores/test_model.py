@@ -14,10 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from ostler.gateway.model.errors import NoSuchSession, TitleTaken, UnknownMessage
 from ostler.gateway.model.records import NewMessage, NewSession, TurnCommit
 from ostler.gateway.model.store import Store
-from tests.support.stores import KINDS, Place, response
+from tests.support.stores import KINDS, Place, response, those_kept
 
 NAMES = st.sampled_from(["sess_a", "sess_b", "sess_c"])
-SLUGS = st.sampled_from(["one", "two"])
+EVERY_SLUG = ("one", "two")
+SLUGS = st.sampled_from(EVERY_SLUG)
 WORDS = st.sampled_from(["apple", "berry", "cherry"])
 TITLES = st.sampled_from(["P", "P #2", "Q"])
 
@@ -136,18 +137,6 @@ class StoreMachine(RuleBasedStateMachine):
                 said.state = "undone"
             self.model.add(name, ids, words)
 
-    @rule(name=NAMES, keep=st.integers(0, 3))
-    def compact(self, name: str, keep: int) -> None:
-        active = self.model.active(name)
-        tail = active[len(active) - min(keep, len(active)) :]
-        call = self.store.compact(name, spoken(["summary"]), keep_from=tail[0].id if tail else None)
-        transcript = self.attempt(call, name in self.model.sessions)
-        if transcript is None:
-            return
-        for said in active:
-            said.state = "undone" if said in tail else "compacted"
-        self.model.add(name, [message.id for message in transcript], ["summary", *(said.text for said in tail)])
-
     @rule(name=NAMES, reason=st.sampled_from(["idle", "daily"]))
     def end(self, name: str, reason: str) -> None:
         first = name in self.model.sessions and self.model.ended[name] is None
@@ -179,11 +168,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.runner.run(self.store.set_route("key", name))
         self.model.routes["key"] = name
 
-    @rule(slug=SLUGS, made=st.none() | st.just("resp_x"), name=st.none() | NAMES)
-    def set_slug(self, slug: str, made: str | None, name: str | None) -> None:
-        self.runner.run(self.store.set_conversation(slug, made, name))
+    @rule(slug=SLUGS, left=st.none() | NAMES, name=NAMES)
+    def move_slug(self, slug: str, left: str | None, name: str) -> None:
         session, latest = self.model.slugs.get(slug, (None, None))
-        self.model.slugs[slug] = (name or session, made or latest)
+        assert self.runner.run(self.store.move_conversation(slug, left, name)) == (session == left)
+        if session == left:
+            self.model.slugs[slug] = (name, latest)
 
     @rule(number=st.integers(1, 5))
     def delete_response(self, number: int) -> None:
@@ -208,11 +198,11 @@ class StoreMachine(RuleBasedStateMachine):
             audit = self.runner.run(self.store.audit(name))
             assert [m.id for m in audit] == [said.id for said in everything]
             assert [m.active for m in audit] == [said.state == "active" for said in everything]
-            assert [m.compacted for m in audit] == [said.state == "compacted" for said in everything]
+            assert not any(m.compacted for m in audit)
 
     @invariant()
     def search_agrees(self) -> None:
-        for word in ("apple", "summary"):
+        for word in ("apple", "berry"):
             expected = {
                 said.id
                 for everything in self.model.sessions.values()
@@ -225,10 +215,11 @@ class StoreMachine(RuleBasedStateMachine):
     def leads_agree(self) -> None:
         route = self.runner.run(self.store.route("key"))
         assert (None if route is None else route.session_id) == self.model.routes.get("key")
-        found = {slug.slug: slug for slug in self.runner.run(self.store.list_conversations())}
-        assert {slug: (at.session_id, at.response_id) for slug, at in found.items()} == self.model.slugs
-        kept = self.runner.run(self.store.list_responses(limit=1000))
-        assert {made.id for made in kept} == self.model.responses
+        for slug in EVERY_SLUG:
+            at = self.runner.run(self.store.get_conversation(slug))
+            assert (None if at is None else (at.session_id, at.response_id)) == self.model.slugs.get(slug)
+        made = [f"resp_{number}" for number in range(1, self.count + 1)]
+        assert set(self.runner.run(those_kept(self.store, *made))) == self.model.responses
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

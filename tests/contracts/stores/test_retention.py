@@ -17,7 +17,7 @@ from ostler.gateway.model.records import (
 )
 from ostler.gateway.model.store import Store
 from ostler.gateway.stores.exchange import Brought, bring_in, bundles, lines_out
-from tests.support.stores import Place, response, said, texts
+from tests.support.stores import Place, lead, response, said, texts
 from tests.support.waiting import eventually
 
 SECRET = "the word is xylophonist"
@@ -40,7 +40,7 @@ async def test_n28_sessions_that_nothing_leads_to_end_and_the_others_do_not(stor
     await session(store, "answered")
     await store.save_response(response("resp_1", "answered"))
     await session(store, "named")
-    await store.set_conversation("slug", None, "named")
+    await lead(store, "slug", "named")
     await session(store, "parent")
     await store.derive_session("parent", NewSession("child", key="/c", origin=SessionOrigin.BRANCH))
     await session(store, "asked")
@@ -56,7 +56,7 @@ async def test_n28_sessions_that_nothing_leads_to_end_and_the_others_do_not(stor
 
 async def test_n28_what_nothing_leads_to_is_deleted_with_the_responses_of_a_slug_that_is_gone(store: Store) -> None:
     await session(store, "deleted")
-    await store.set_conversation("x", None, "deleted")
+    await lead(store, "x", "deleted")
     await store.commit_turn(TurnCommit("deleted", [said("u")], replace(response("resp_1", "deleted"), slug="x"), "x"))
     await session(store, "answered")
     await store.save_response(response("resp_2", "answered"))
@@ -100,7 +100,7 @@ async def test_n28_erasing_takes_every_copy_and_nothing_else(store: Store) -> No
     )
     await store.derive_session("child", NewSession("branch", key="/b", origin=SessionOrigin.BRANCH))
     await store.set_route("/b", "branch")
-    await store.set_conversation("x", None, "child")
+    await lead(store, "x", "child")
     await store.save_response(response("resp_1", "branch"))
     await store.create_session(NewSession("other"))
     await store.append("other", [said("something else")])
@@ -119,7 +119,7 @@ async def test_n28_an_owner_is_erased_with_what_no_session_holds(store: Store) -
     for owner in ("anna", "bert"):
         await store.create_session(NewSession(f"of_{owner}", owner=owner))
         await store.save_response(response(f"resp_{owner}", f"of_{owner}", owner=owner))
-        await store.set_conversation("slug", None, owner=owner)
+        await lead(store, "slug", f"of_{owner}", owner)
         await store.remember(IdempotencyRecord("key", owner, "", 200, (), b"xylophonist", LATER))
     await store.erase([each.id for each in await store.list_sessions(SessionQuery(owner="anna"))])
     await store.erase_owner("anna")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from ostler.gateway.model.errors import NoSuchSession, UnknownMessage
-from ostler.gateway.model.records import MessageCounts, NewMessage, NewSession, SessionQuery
+from ostler.gateway.model.records import EndReason, MessageCounts, NewMessage, NewSession, SessionOrigin, SessionQuery
 from ostler.gateway.model.store import Store
 from ostler.wire.json import JsonObject
 from tests.support.stores import Place, said, texts, with_turns
@@ -170,28 +170,26 @@ async def test_d06_rewriting_replaces_the_transcript_and_destroys_nothing(store:
     assert await store.audit("sess_unknown") == []
 
 
-async def test_d07_d12_d21_compacting_keeps_the_tail_behind_the_summary_and_the_rest_searchable(store: Store) -> None:
+async def test_d07_d12_d21_compressing_keeps_the_tail_behind_the_summary_and_the_rest_searchable(store: Store) -> None:
     ids = await with_turns(store, "sess_p", 3)
-    transcript = await store.compact("sess_p", [said("summary", "system")], keep_from=ids[4])
+    child = NewSession("sess_c", origin=SessionOrigin.COMPRESSION)
+    summary = [said("summary", "system")]
+    await store.derive_session("sess_p", child, messages=summary, end_parent=EndReason.COMPRESSION, behind=ids[3])
+    transcript = await store.history("sess_c")
     assert texts(transcript) == ["summary", "u3", "a3"]
-    assert await store.history("sess_p") == transcript
     assert [message.id for message in transcript] == sorted(message.id for message in transcript)
-    assert await store.counts("sess_p") == MessageCounts(active=3, users=1, compacted=4, undone=2)
-    assert len(await store.search("u1")) == 1
-    assert len(await store.search("u3")) == 1
-    await store.compact("sess_p", [said("all")])
-    assert texts(await store.history("sess_p")) == ["all"]
-    with pytest.raises(UnknownMessage):
-        await store.compact("sess_p", [said("never")], keep_from=ids[0])
-    assert texts(await store.history("sess_p")) == ["all"]
+    assert await store.counts("sess_c") == MessageCounts(active=3, users=1, compacted=0, undone=0)
+    assert texts(await store.history("sess_p")) == ["u1", "a1", "u2", "a2", "u3", "a3"]
+    assert [hit.session_id for hit in await store.search("u1")] == ["sess_p"]
 
 
-async def test_d07_undo_after_undo_and_after_compacting_keeps_every_row(store: Store) -> None:
+async def test_d07_undo_after_undo_keeps_every_row(store: Store) -> None:
     ids = await with_turns(store, "sess_p", 3)
     await store.deactivate_from("sess_p", ids[4])
-    await store.compact("sess_p", [said("summary")])
+    await store.deactivate_from("sess_p", ids[2])
     await store.rewrite_transcript("sess_p", [said("again")])
-    assert len(await store.audit("sess_p")) == 8
+    assert texts(await store.history("sess_p")) == ["again"]
+    assert len(await store.audit("sess_p")) == 7
 
 
 async def test_search_finds_words_and_beginnings_newest_first_within_what_may_be_seen(store: Store) -> None:

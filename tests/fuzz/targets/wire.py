@@ -5,8 +5,9 @@ from itertools import pairwise
 from random import Random
 
 from ostler.wire.json import decode
-from ostler.wire.rpc import JUNK_KINDS, Incoming, Junk, Peer, Reply, Request
+from ostler.wire.rpc import Incoming, Junk, Peer, Reply, Request
 from tests.fuzz.target import Target
+from tests.support.junk import JUNK_KINDS
 
 LIMIT = 4096
 IN_FLIGHT = 8

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 
 import httpx
@@ -12,7 +13,7 @@ from tests.support.breakdowns import breakdowns
 from tests.support.memory import Prov, making
 from tests.support.scrape import OPENMETRICS, read, scrape
 from tests.support.served import Served, serving
-from tests.support.waiting import eventually, within
+from tests.support.waiting import eventually, soon, within
 
 TOKEN, KEY = "a-token-for-prometheus", "sk-the-key-of-a-person"
 
@@ -75,6 +76,19 @@ async def test_both_formats_are_read_by_the_reference_parser_and_say_the_same(se
     assert modern.names() >= plain.names() - {name for name in plain.names() if name.endswith("_created")}
     assert plain.kinds["ostler_turns"] == modern.kinds["ostler_turns"] == "counter"
     assert f'# {{response_id="{made["id"]}"}}' in answer.text
+
+
+async def test_threads_that_hang_on_a_dead_disk_do_not_hide_the_metrics(served: Served) -> None:
+    await served.ask("hello")
+    await scrape(served)
+    alive, loop = threading.Event(), asyncio.get_running_loop()
+    hung = [loop.run_in_executor(None, alive.wait) for _ in range(64)]
+    try:
+        found = await soon(asyncio.gather(*(scrape(served) for _ in range(3))), "all are answered")
+    finally:
+        alive.set()
+        await asyncio.gather(*hung)
+    assert [each.total("ostler_turns_total", outcome="completed") for each in found] == [1, 1, 1]
 
 
 async def test_labels_hold_no_session_no_path_and_no_word_of_any_length(served: Served) -> None:

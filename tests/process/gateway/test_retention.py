@@ -10,6 +10,7 @@ import pytest
 from ostler.gateway.__main__ import main
 from ostler.gateway.config.data_folder import MIRRORS
 from tests.support.chats import Chat
+from tests.support.memory import Prov, making
 from tests.support.served import SESSION, Served, serving
 from tests.support.waiting import eventually
 
@@ -116,6 +117,29 @@ async def test_n28_ended_sessions_of_chat_faces_stay_until_the_operator_says_for
         assert await later(served, wall, 6 * DAY) == 0
         assert await later(served, wall, 400 * DAY) == (0 if ended is None else 1)
         assert len(sessions(served)) == (2 if ended is None else 1)
+
+
+@pytest.mark.parametrize("faces", ["api", "chat"])
+async def test_n28_memories_are_told_of_what_expires_and_of_what_is_erased(
+    tmp_path: Path, wall: Wall, faces: str
+) -> None:
+    prov = Prov()
+    async with serving(tmp_path / "data", wall=wall, memory={"prov": making(prov)}, retention__ended=7 * DAY) as served:
+        if faces == "chat":
+            chat = Chat(served)
+            await chat.said("one")
+            await chat.said("/new")
+            ((session, _),) = [row for row in sessions(served) if row[1] is not None]
+        else:
+            body = {"model": "demo", "messages": [{"role": "user", "content": "hello"}]}
+            session = (await served.http.post("/v1/chat/completions", json=body)).headers[SESSION]
+        unstored = (await served.ask("hello", store=False)).headers[SESSION]
+        await later(served, wall, HOUR)
+        await eventually(lambda: bool(prov.calls("on_session_erased")), "the unstored session is erased")
+        assert prov.calls("on_session_expired") == []
+        await later(served, wall, 31 * DAY)
+        await eventually(lambda: bool(prov.calls("on_session_expired")), "the other one has expired")
+        assert [call.session for call in prov.calls("on_session_erased", "on_session_expired")] == [unstored, session]
 
 
 @pytest.mark.parametrize("way", ["conversation", "response"])

@@ -1,6 +1,6 @@
 """The Hindsight provider: its real client, over loopback HTTP, against a server that speaks the same API."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -47,7 +47,7 @@ def test_turns_are_sent_together_and_appended_to_one_document(
     for number in range(7):
         memory.sync_turn(f"u{number}", f"a{number}", session_id="p", **ANNA)
     chapter = memory.chapter("p", "anna")
-    assert (chapter.turns, chapter.sent, len(chapter.gathered)) == (7, 6, 1)
+    assert chapter.gathered == ["user: u6\nassistant: a6"]
     assert len(service.seen) == 2
     first, second = service.banks[BANK][chapter.document_id]
     assert first["content"] == "user: u0\nassistant: a0\n\nuser: u1\nassistant: a1\n\nuser: u2\nassistant: a2"
@@ -66,7 +66,7 @@ def test_b11_a_switch_opens_a_chapter_with_a_fresh_document_and_nothing_in_it(
     )
     new = memory.chapter(target, "anna")
     assert new.document_id != old.document_id
-    assert (new.gathered, new.turns, new.sent, new.parent) == ([], 0, 0, "p")
+    assert (new.gathered, new.parent) == ([], "p")
     assert service.document(BANK, old.document_id) == "user: u1\nassistant: a1"
     memory.sync_turn("u2", "a2", session_id=target, **ANNA)
     memory.on_session_end([Spoken("user", "u2")], session_id=target, **ANNA)
@@ -100,7 +100,7 @@ def test_b11_a_rewind_drops_what_was_not_sent(service: HindsightService, memory:
     old = memory.chapter("p", "anna").document_id
     memory.on_session_switch("p", rewound=True, **ANNA)
     chapter = memory.chapter("p", "anna")
-    assert (chapter.gathered, chapter.turns) == ([], 0)
+    assert chapter.gathered == []
     assert chapter.document_id != old
     assert service.seen == []
 
@@ -134,6 +134,60 @@ def test_what_could_not_be_sent_is_sent_later_and_to_its_own_document(
     memory.sync_turn("u4", "a4", session_id="p", **ANNA)
     document = memory.chapter("p", "anna").document_id
     assert [f"u{number}" in service.document(BANK, document) for number in (1, 2, 3, 4)] == [True] * 4
+
+
+Ending = Callable[[HindsightMemory], None]
+ENDINGS: dict[str, Ending] = {
+    "end": lambda memory: memory.on_session_end([], session_id="p", **ANNA),
+    "switch": lambda memory: memory.on_session_switch("q", parent_session_id="p", reason="new_session", **ANNA),
+    "switch to itself": lambda memory: memory.on_session_switch("p", parent_session_id="p", reason="resume", **ANNA),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
+def test_a_chapter_that_could_not_be_sent_when_it_ended_is_sent_later_once(
+    service: HindsightService, memory: HindsightMemory, ending: Ending
+) -> None:
+    memory.sync_turn("u1", "a1", session_id="p", **ANNA)
+    document = memory.chapter("p", "anna").document_id
+    service.refusing = True
+    with pytest.raises(Exception, match="400"):
+        ending(memory)
+    service.refusing = False
+    for number in range(6):
+        memory.sync_turn(f"t{number}", "ok", session_id="t", **ANNA)
+    assert service.document(BANK, document) == "user: u1\nassistant: a1"
+
+
+def test_what_could_not_be_sent_of_an_erased_session_is_never_sent(
+    service: HindsightService, memory: HindsightMemory
+) -> None:
+    service.refusing = True
+    memory.sync_turn("u1", "a1", session_id="p", **ANNA)
+    with pytest.raises(Exception, match="400"):
+        memory.on_session_switch("p", parent_session_id="p", reason="resume", **ANNA)
+    memory.sync_turn("u2", "a2", session_id="p", **ANNA)
+    service.refusing = False
+    memory.on_session_erased("p", **ANNA)
+    memory.on_session_end([], session_id="p", **ANNA)
+    for number in range(3):
+        memory.sync_turn(f"t{number}", "ok", session_id="t", **ANNA)
+    assert len(service.banks[BANK]) == 1
+    assert not any(word in str(service.banks) for word in ("u1", "u2"))
+
+
+def test_the_closed_chapters_kept_for_a_server_that_is_away_are_bounded(
+    service: HindsightService, memory: HindsightMemory
+) -> None:
+    service.refusing = True
+    for number in range(MOST_CHAPTERS + 5):
+        memory.sync_turn("u", "a", session_id=f"s{number}", **ANNA)
+        with pytest.raises(Exception, match="400"):
+            memory.on_session_end([], session_id=f"s{number}", **ANNA)
+    service.refusing = False
+    memory.sync_turn("u", "a", session_id="last", **ANNA)
+    memory.on_session_end([], session_id="last", **ANNA)
+    assert len(service.banks[BANK]) == MOST_CHAPTERS
 
 
 def test_a_server_that_is_away_at_a_switch_does_not_leave_the_provider_in_the_old_chapter(

@@ -120,11 +120,22 @@ def test_b12_a_switch_without_a_parent_keeps_the_earlier_one(service: HonchoServ
     assert session["metadata"] == {"session_id": "q", "parent_session_id": "t"}
 
 
+def test_an_erased_session_is_deleted_with_what_was_fetched_for_it(
+    service: HonchoService, memory: HonchoMemory
+) -> None:
+    memory.sync_turn("My cat is called Miso", "ok", session_id="p", **ANNA)
+    memory.sync_turn("My dog is called Rex", "ok", session_id="q", **ANNA)
+    memory.queue_prefetch("cat?", session_id="p", **ANNA)
+    memory.on_session_erased("p", **ANNA)
+    assert memory.prefetch("cat?", session_id="p", **ANNA) == "likes tea\nMy dog is called Rex"
+    assert list(service.sessions) == [name_for("", "q")]
+
+
 def test_what_is_kept_is_bounded() -> None:
-    kept: RecentlyKept[int] = RecentlyKept()
+    kept = RecentlyKept()
     for number in range(MOST_KEPT + 1):
-        kept.keep(str(number), number)
-    assert (kept.get("0"), kept.get("1"), kept.take("2"), kept.get("2")) == (None, 1, 2, None)
+        kept.keep(str(number), str(number))
+    assert (kept.get("0"), kept.get("1"), kept.take("2"), kept.get("2")) == (None, "1", "2", None)
 
 
 async def test_a_gateway_remembers_through_honcho(service: HonchoService, tmp_path: Path) -> None:

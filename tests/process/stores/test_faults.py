@@ -26,9 +26,8 @@ from ostler.gateway.model.errors import (
 )
 from ostler.gateway.model.records import NewSession
 from ostler.gateway.stores.sqlite import SqliteStore
-from ostler.gateway.stores.sqlite.connection import value
+from ostler.gateway.stores.sqlite.connection import check_library, value
 from ostler.gateway.stores.sqlite.file import SqliteSettings, StoreFile
-from ostler.gateway.stores.sqlite.library import check_library
 from ostler.metrics.loops import Loops
 from tests.faults.disk import DiskFault
 from tests.support.stores import said, texts, with_turns

@@ -63,11 +63,13 @@ def make_early_file(path: Path) -> None:
     db.close()
 
 
-async def test_c10_an_early_file_is_migrated_once_and_keeps_its_data(path: Path) -> None:
+async def test_c10_c11_an_early_file_is_migrated_once_and_keeps_its_data(path: Path) -> None:
     make_early_file(path)
     store = await SqliteStore.open(path)
-    found = {slug.slug: (slug.response_id, slug.session_id) for slug in await store.list_conversations()}
-    assert found == {"one": ("resp_1", None), "two": ("resp_2", None)}
+    found = [await store.get_conversation(slug) for slug in ("one", "two")]
+    assert [each and (each.response_id, each.session_id) for each in found] == [("resp_1", None), ("resp_2", None)]
+    claimed = await store.claim_conversation("two", NewSession("sess_q"))
+    assert (claimed.session_id, claimed.response_id) == ("sess_q", "resp_2"), "C11: one without a session is given one"
     await store.create_session(NewSession("sess_p"))
     await store.commit_turn(TurnCommit("sess_p", [said("u")], response("resp_3"), "one"))
     await store.aclose()
@@ -100,9 +102,8 @@ def test_c10_processes_that_open_at_the_same_time_all_succeed(path: Path, early:
 
 async def test_c10_c11_a_file_that_lacks_only_the_column_gets_it(path: Path) -> None:
     store = await SqliteStore.open(path)
-    await store.set_conversation("one", "resp_1", "sess_p")
-    await store.create_session(NewSession("sess_p"))
-    await store.append("sess_p", [said("kept")])
+    await store.claim_conversation("one", NewSession("sess_p"))
+    await store.commit_turn(TurnCommit("sess_p", [said("kept")], response("resp_1"), "one"))
     await store.aclose()
     with sqlite3.connect(path) as db:
         db.executescript("DROP INDEX conversations_by_session; ALTER TABLE conversations DROP COLUMN session_id;")
@@ -129,5 +130,6 @@ async def test_c05_c06_responses_that_were_removed_by_hand_count_as_evicted(path
     store = await SqliteStore.open(path)
     assert await store.get_response("resp_1") is None
     assert await store.get_response("resp_2") is None
-    assert [slug.session_id for slug in await store.list_conversations()] == ["sess_p", "sess_p"]
+    found = [await store.get_conversation(slug) for slug in ("one", "two")]
+    assert [each and each.session_id for each in found] == ["sess_p", "sess_p"]
     await store.aclose()

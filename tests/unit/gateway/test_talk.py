@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.gateway.chat.exports import jsonl, markdown
+from ostler.gateway.chat.commands.export import jsonl, markdown
+from ostler.gateway.chat.commands.model import NoSuchModel, model_named
 from ostler.gateway.chat.lists import ago, counted, message_lines, session_lines, short
-from ostler.gateway.chat.naming import NoSuchModel, model_named
 from ostler.gateway.chat.rewinding import FEWEST, cut, first_undone, questions, turns_wanted
 from ostler.gateway.chat.session_lookup import TypedWords, within, words_of
 from ostler.gateway.model.model_names import Models

@@ -12,7 +12,6 @@ from ostler.wire.rpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
-    JUNK_KINDS,
     SAMPLE,
     FrameTooLong,
     Incoming,
@@ -24,6 +23,7 @@ from ostler.wire.rpc import (
     Request,
     RpcFault,
 )
+from tests.support.junk import JUNK_KINDS
 
 MIB = 1024 * 1024
 UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"n":1}}'

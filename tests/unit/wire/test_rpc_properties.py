@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ostler.wire.rpc import JUNK_KINDS, Junk, Notification, Peer, Reply, Request, RpcFault
+from ostler.wire.rpc import Junk, Notification, Peer, Reply, Request, RpcFault
+from tests.support.junk import JUNK_KINDS
 
 PARAMS = st.dictionaries(
     st.text(max_size=5), st.none() | st.integers(-(2**53), 2**53) | st.text(max_size=40), max_size=3
 )
+
 METHOD = st.sampled_from(["session/update", "session/prompt", "é😀"])
 
 

@@ -11,7 +11,7 @@ import pytest
 from ostler.bridge.threads import Threads
 from ostler.bridge.toolbelt import Toolbelt
 from ostler.gateway.memory.embedded import FILE, EmbeddedMemory, NotReady
-from ostler.gateway.memory.notebook import Notebook, NoteKind
+from ostler.gateway.memory.notebook import CANDIDATES, Notebook, NoteKind
 from ostler.gateway.memory.provider import Spoken
 from tests.support.memory import call_of, home_in
 from tests.support.stores import Clock
@@ -131,6 +131,27 @@ def test_a_restart_keeps_everything_in_a_file_of_the_owner_only(tmp_path: Path) 
     again = Notebook(tmp_path / FILE, Clock())
     assert [note.text for note in again.search("door", limit=5, **ANNA)] == ["The door code is 4711"]
     again.close()
+
+
+def test_many_sayings_of_the_session_itself_hide_none_of_another_session(tmp_path: Path) -> None:
+    book = Notebook(tmp_path / FILE, Clock())
+    book.keep(NoteKind.SAYING, "the red bicycle stands in the cellar beside the old boxes", session_id="q", **ANNA)
+    for number in range(2 * CANDIDATES):
+        book.keep(NoteKind.SAYING, f"red bicycle {number}", session_id="p", **ANNA)
+    found = book.search("red bicycle", limit=5, besides="p", **ANNA)
+    assert [note.session_id for note in found] == ["q"]
+    book.close()
+
+
+def test_a_session_that_expired_leaves_its_facts_and_no_word_of_its_sayings(
+    memory: EmbeddedMemory, tmp_path: Path
+) -> None:
+    memory.sync_turn("The red bicycle stands in the cellar", "ok", session_id="p", **ANNA)
+    memory.sync_turn("The green lorry stands in the garden", "ok", session_id="q", **ANNA)
+    memory._book.keep(NoteKind.FACT, "The door code is 4711", session_id="p", **ANNA)
+    memory.on_session_expired("p", **ANNA)
+    assert memory.prefetch("red bicycle, green lorry, door code", session_id="t", **ANNA).count("\n") == 1
+    assert not any(b"bicycle" in file.read_bytes() for file in tmp_path.glob(f"{FILE}*"))
 
 
 def test_the_oldest_sayings_of_a_user_make_way_and_no_fact_does(tmp_path: Path) -> None:
