@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ostler.gateway.chat.commands.registry import CommandKind
 from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
-from ostler.gateway.model.records import ResponseRecord
 from ostler.gateway.turns.answer import (
     Announced,
     AnswerEvent,
@@ -22,10 +21,8 @@ from ostler.gateway.turns.answer import (
     ItemDone,
     ItemKind,
     Started,
-    StoredAnswer,
 )
 from ostler.gateway.turns.host_events import PermissionPending
-from ostler.gateway.turns.usage import usage_of
 from ostler.wire.json import JsonObject
 from ostler.wire.redaction import redacted
 
@@ -44,13 +41,6 @@ class MessageForm:
         self._created_at = created_at
         self._read = read
 
-    def opening(self) -> ResponseRecord | None:
-        return None
-
-    def stored(self, answer: AnswerStream, end: Ended) -> StoredAnswer:
-        del answer
-        return StoredAnswer(tuple(end.items))
-
     def document(self, end: Ended) -> JsonObject:
         """Return the whole answer."""
         outcome, events = end.outcome, self.events
@@ -61,7 +51,7 @@ class MessageForm:
             "status": outcome.status.value,
             "text": end.text,
             "items": [*events.notices, *end.items],
-            "usage": usage_of(end.usage, self._read, end.written),
+            "usage": end.counts(self._read),
         }
         if outcome.status is TurnStatus.INCOMPLETE:
             fields["incomplete_details"] = {"reason": outcome.reason}

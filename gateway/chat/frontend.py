@@ -31,7 +31,7 @@ from ostler.gateway.model.api_error import ApiError
 from ostler.gateway.model.ask import Ask
 from ostler.gateway.model.errors import RequestRefused
 from ostler.gateway.model.keyed_locks import KeyedLocks
-from ostler.gateway.turns.answer import AnswerStream
+from ostler.gateway.turns.answer import AnswerStream, stored_items
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,5 +96,5 @@ class ChatFrontend:
             raise RuntimeError("a question was asked in a conversation without a session")
         name, now = sessions.deps.ids.make("smsg"), int(sessions.deps.wall())
         form = MessageForm(name, session.id, now, notices=conversation.notices, read=ask.size)
-        turn = sessions.start(sessions.of(session.id, session.owner or ""), ask, AnswerStream(name, form))
+        turn = sessions.start(sessions.of(session.id, session.owner or ""), ask, AnswerStream(name, stored_items))
         return AnswerStarted(turn, form)

@@ -9,9 +9,9 @@ Rules:
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -30,26 +30,20 @@ from ostler.gateway.turns.deps import SessionDeps
 POLICY_HEADER = "x-ostler-on-disconnect"
 
 
-class Exchange(Protocol):
+@dataclass(frozen=True, slots=True)
+class Exchange:
     """One request in its dialect."""
 
-    @property
-    def asks(self) -> bool:
-        """Whether it may prompt an agent, and so counts against the concurrency limit of its key."""
-
-    @property
-    def streams(self) -> bool:
-        """Whether the answer is a stream."""
-
-    @property
-    def background(self) -> bool:
-        """Whether the turn goes on without a client, under any policy."""
-
-    async def begin(self) -> OpenAnswer:
-        """Check the request, and begin its turn. Nothing may await between the begin and the return."""
-
-    def again(self, known: IdempotencyRecord) -> OpenAnswer:
-        """Return the stream of the first answer to this request."""
+    begin: Callable[[], Awaitable[OpenAnswer]]
+    """Checks the request, and begins its turn. Nothing may await between the begin and the return."""
+    again: Callable[[IdempotencyRecord], OpenAnswer]
+    """Returns the stream of the first answer to this request."""
+    asks: bool
+    """Whether it may prompt an agent, and so counts against the concurrency limit of its key."""
+    streams: bool
+    """Whether the answer is a stream."""
+    background: bool = False
+    """Whether the turn goes on without a client, under any policy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from ostler.gateway.http.errors import envelope, of_outcome
 from ostler.gateway.http.frames import FrameTemplate, chunk, chunks_of
 from ostler.gateway.model.api_error import ApiError
 from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
-from ostler.gateway.model.records import ResponseRecord
 from ostler.gateway.turns.answer import (
     Announced,
     AnswerEvent,
@@ -24,7 +23,6 @@ from ostler.gateway.turns.answer import (
     StoredAnswer,
 )
 from ostler.gateway.turns.pending_calls import AskedCall
-from ostler.gateway.turns.usage import usage_of
 from ostler.wire.json import JsonObject
 
 DONE = b"data: [DONE]\n\n"
@@ -33,20 +31,13 @@ FIELDS = {ItemKind.MESSAGE: "content", ItemKind.THOUGHT: "reasoning_content"}
 
 
 class CompletionForm:
-    """One chat completion: what is stored of it, and its document."""
+    """One chat completion: its document, and the encoder of its stream."""
 
     def __init__(self, completion_id: str, created: int, model: str, *, read: int, include_usage: bool) -> None:
         """`read`: the characters of the question."""
         self._head: JsonObject = {"id": completion_id, "created": created, "model": model}
         self._read = read
         self._include_usage = include_usage
-
-    def opening(self) -> ResponseRecord | None:
-        return None
-
-    def stored(self, answer: AnswerStream, end: Ended) -> StoredAnswer:
-        del answer
-        return StoredAnswer(items_of(end.text, end.calls))
 
     def reply(self, end: Ended) -> JsonObject | ApiError:
         """Return the completion, or the error of a failed turn."""
@@ -56,7 +47,7 @@ class CompletionForm:
         if end.calls:
             message["tool_calls"] = [call_entry(call) for call in end.calls]
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason_of(end)}
-        usage = usage_of(end.usage, self._read, len(end.text))
+        usage = end.counts(self._read, len(end.text))
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": counts(usage)}
 
     def encoder(self, start: int) -> "ChunkEncoder":
@@ -163,12 +154,13 @@ def call_entry(call: AskedCall) -> JsonObject:
     }
 
 
-def items_of(text: str, calls: Sequence[AskedCall]) -> list[JsonObject]:
-    """Return the message as it is stored: the same items as those of a response."""
+def stored_items(answer: AnswerStream) -> StoredAnswer:
+    """Return what is stored of a completion: its message, as items of a response."""
+    text, calls = ("", ()) if answer.end is None else (answer.end.text, answer.end.calls)
     part = {"type": "output_text", "text": text, "annotations": []}
     said: list[JsonObject] = [{"type": "message", "role": "assistant", "content": [part]}] if text or not calls else []
     called: list[JsonObject] = [
         {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments}
         for call in calls
     ]
-    return [*said, *called]
+    return StoredAnswer([*said, *called])

@@ -5,22 +5,20 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from ostler.gateway.config.keys import Caller
-from ostler.gateway.http.body import ResponseBody
+from ostler.gateway.http.body import ResponseBody, functions_of
 from ostler.gateway.http.decisions import PermissionAnswers, decided
-from ostler.gateway.http.items import InputConversation, check_count, named, read_input
+from ostler.gateway.http.items import InputConversation, check_count, named, read_input, resolved
 from ostler.gateway.http.prefixes import ConversationEnd, Prefixes, digest_of
-from ostler.gateway.http.references import resolved
 from ostler.gateway.http.session_finder import SessionFinder, Target
 from ostler.gateway.http.slash import Obeyed, Slash, write_down
-from ostler.gateway.http.validation import functions_of
 from ostler.gateway.model import continuity
 from ostler.gateway.model.api_error import bad
 from ostler.gateway.model.ask import Ask, CallOutput, Entry, HistoryLine
 from ostler.gateway.model.errors import CallsAnswered, Draining
 from ostler.gateway.model.permits import NAME as PERMISSIONS
 from ostler.gateway.model.permits import PermissionRule
-from ostler.gateway.model.records import UNSTORED, ParkState, Role
-from ostler.gateway.turns.answer import AnswerForm, AnswerStream, Ended
+from ostler.gateway.model.records import UNSTORED, ParkState, ResponseRecord, Role
+from ostler.gateway.turns.answer import AnswerStream, Ended, StoredAnswer
 from ostler.gateway.turns.places import Places
 from ostler.gateway.turns.prompt import told_entries
 from ostler.gateway.turns.session import Reserved, Session
@@ -177,9 +175,16 @@ class RequestPreparer:
             return None
         return replace(prepared, session_id=held.session_id, ask=replace(prepared.ask, preface=()), place=place)
 
-    def answer(self, prepared: Prepared, answer_id: str, form: AnswerForm) -> AnswerStream:
+    def answer(
+        self,
+        prepared: Prepared,
+        answer_id: str,
+        stored: Callable[[AnswerStream], StoredAnswer],
+        opening: ResponseRecord | None = None,
+    ) -> AnswerStream:
         """Return the answer that the turn will write."""
-        answer = AnswerStream(answer_id, form, [str(tool["name"]) for tool in prepared.ask.tools])
+        functions = [str(tool["name"]) for tool in prepared.ask.tools]
+        answer = AnswerStream(answer_id, stored, opening=opening, functions=functions)
         answer.on_end.append(lambda end: self._learn(prepared, answer_id, end))
         return answer
 

@@ -12,7 +12,7 @@ Rules:
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ostler.gateway.http.body import FunctionTool
 from ostler.gateway.http.errors import of_outcome
@@ -35,9 +35,10 @@ from ostler.gateway.turns.answer import (
     StoredAnswer,
     message,
     reasoning,
+    summary_part,
+    text_in,
     text_part,
 )
-from ostler.gateway.turns.usage import usage_of
 from ostler.wire.json import JsonObject
 from ostler.wire.redaction import redacted
 
@@ -66,41 +67,32 @@ UNFINISHED: JsonObject = {
 }
 
 
+class TextItem(NamedTuple):
+    """How the events of an item with text are named."""
+
+    text: str
+    part: str
+    part_index: str
+    extra: JsonObject
+    """Fields beside the text and its pieces."""
+    empty: Callable[[str], JsonObject]
+    filled: Callable[[str], JsonObject]
+
+    def place(self, item_id: str, index: int) -> JsonObject:
+        """Return the fields that say where a text belongs."""
+        return {"item_id": item_id, "output_index": index, self.part_index: 0}
+
+
+MESSAGE = TextItem("output_text", "content_part", "content_index", {"logprobs": []}, message, text_part)
+SUMMARY = TextItem("reasoning_summary_text", "reasoning_summary_part", "summary_index", {}, reasoning, summary_part)
+
+
 class ResponseForm:
-    """One response: what is stored of it, and its resource."""
+    """The resource of one response, and its stream. It outlasts its turn, so it holds nothing of the question."""
 
-    def __init__(self, answer_id: str, created_at: int, prepared: Prepared, *, streams: bool) -> None:
+    def __init__(self, answer_id: str, created_at: int, prepared: Prepared) -> None:
         self.head = resource(answer_id, created_at, prepared)
-        self._prepared = prepared
-        self._streams = streams
-
-    def opening(self) -> ResponseRecord | None:
-        return self.record(self.head)
-
-    def stored(self, answer: AnswerStream, end: Ended) -> StoredAnswer:
-        body, prepared = self.document(end), self._prepared
-        sizes = answer.sizes if self._streams else None
-        if sizes is not None and sum(map(len, sizes)) <= PIECES_KEPT:
-            body[SHAPE] = {"started": answer.started, "sizes": sizes}
-        record = self.record(body)
-        return StoredAnswer(end.items, record, prepared.slug if record else None)
-
-    def record(self, body: JsonObject) -> ResponseRecord | None:
-        """Return the response as it is stored; None if the client asked that nothing be stored."""
-        prepared = self._prepared
-        if not prepared.store:
-            return None
-        return ResponseRecord(
-            body["id"],
-            prepared.session_id,
-            prepared.caller.name,
-            body["status"],
-            body,
-            prepared.items,
-            prepared.body.previous_response_id,
-            prepared.slug,
-            body["created_at"],
-        )
+        self._read = prepared.ask.size
 
     def document(self, end: Ended) -> JsonObject:
         """Return the resource of the ended response."""
@@ -109,7 +101,7 @@ class ResponseForm:
             **self.head,
             "status": outcome.status.value,
             "output": end.items,
-            "usage": usage_of(end.usage, self._prepared.ask.size, end.written),
+            "usage": end.counts(self._read),
         }
         match outcome.status:
             case TurnStatus.COMPLETED:
@@ -123,12 +115,39 @@ class ResponseForm:
 
     def reply(self, end: Ended) -> JsonObject | ApiError:
         """Return the complete response, or the error of a failed turn whose agent sent no event."""
-        silent = end.outcome.status is TurnStatus.FAILED and not end.agent_spoke
-        return of_outcome(end.outcome) if silent else self.document(end)
+        return of_outcome(end.outcome) if end.refused else self.document(end)
 
     def encoder(self, start: int) -> EventEncoder:
         """Return the encoder of its stream."""
         return EventEncoder(ResponseEvents(self.head, self.document), start)
+
+
+def record_of(body: JsonObject, prepared: Prepared) -> ResponseRecord | None:
+    """Return the response as it is stored; None if the client asked that nothing be stored."""
+    if not prepared.store:
+        return None
+    return ResponseRecord(
+        body["id"],
+        prepared.session_id,
+        prepared.caller.name,
+        body["status"],
+        body,
+        prepared.items,
+        prepared.body.previous_response_id,
+        prepared.slug,
+        body["created_at"],
+    )
+
+
+def stored_response(form: ResponseForm, prepared: Prepared, answer: AnswerStream, *, streams: bool) -> StoredAnswer:
+    """Return what to store with the end of a response."""
+    if answer.end is None:
+        raise RuntimeError("an answer is stored before it is closed")
+    body, sizes = form.document(answer.end), answer.sizes if streams else None
+    if sizes is not None and sum(map(len, sizes)) <= PIECES_KEPT:
+        body[SHAPE] = {"started": answer.started, "sizes": sizes}
+    record = record_of(body, prepared)
+    return StoredAnswer(answer.items, record, prepared.slug if record else None)
 
 
 class ResponseEvents:
@@ -158,38 +177,23 @@ class ResponseEvents:
                 yield LAST[TurnStatus(document["status"])], {"response": document}
 
     def delta(self, begun: ItemBegun) -> tuple[str, JsonObject, str]:
-        place: JsonObject = {"item_id": begun.id, "output_index": begun.index}
-        if begun.kind is ItemKind.MESSAGE:
-            return "response.output_text.delta", {**place, "content_index": 0, "logprobs": []}, "delta"
-        return "response.reasoning_summary_text.delta", {**place, "summary_index": 0}, "delta"
+        kind = MESSAGE if begun.kind is ItemKind.MESSAGE else SUMMARY
+        return f"response.{kind.text}.delta", {**kind.place(begun.id, begun.index), **kind.extra}, "delta"
 
 
 def begun(event: ItemBegun) -> Iterator[NamedEvent]:
     """Yield the events of an item that begins."""
-    spoken = event.kind is ItemKind.MESSAGE
-    item = message(event.id) if spoken else reasoning(event.id)
-    place: JsonObject = {"item_id": event.id, "output_index": event.index}
-    yield "response.output_item.added", {"output_index": event.index, "item": item}
-    if spoken:
-        yield "response.content_part.added", {**place, "content_index": 0, "part": text_part("")}
-    else:
-        part = summary_part("")
-        yield "response.reasoning_summary_part.added", {**place, "summary_index": 0, "part": part}
+    kind = MESSAGE if event.kind is ItemKind.MESSAGE else SUMMARY
+    yield "response.output_item.added", {"output_index": event.index, "item": kind.empty(event.id)}
+    yield f"response.{kind.part}.added", {**kind.place(event.id, event.index), "part": kind.filled("")}
 
 
 def done(index: int, item: JsonObject) -> Iterator[NamedEvent]:
     """Yield the events of an item that is complete."""
-    place: JsonObject = {"item_id": item["id"], "output_index": index}
-    if item["type"] == "message":
-        place["content_index"] = 0
-        text = item["content"][0]["text"]
-        yield "response.output_text.done", {**place, "text": text, "logprobs": []}
-        yield "response.content_part.done", {**place, "part": text_part(text)}
-    else:
-        place["summary_index"] = 0
-        text = item["summary"][0]["text"]
-        yield "response.reasoning_summary_text.done", {**place, "text": text}
-        yield "response.reasoning_summary_part.done", {**place, "part": summary_part(text)}
+    kind, text = MESSAGE if item["type"] == "message" else SUMMARY, text_in(item)
+    place = kind.place(item["id"], index)
+    yield f"response.{kind.text}.done", {**place, "text": text, **kind.extra}
+    yield f"response.{kind.part}.done", {**place, "part": kind.filled(text)}
     yield "response.output_item.done", {"output_index": index, "item": item}
 
 
@@ -205,11 +209,6 @@ def called(index: int, item: JsonObject) -> Iterator[NamedEvent]:
     else:
         yield "response.output_item.added", {"output_index": index, "item": item}
     yield "response.output_item.done", {"output_index": index, "item": item}
-
-
-def summary_part(text: str) -> JsonObject:
-    """Return the text of a reasoning item."""
-    return {"type": "summary_text", "text": text}
 
 
 # --- the resource ---
@@ -315,14 +314,14 @@ def item_events(index: int, item: JsonObject, cuts: Sequence[int]) -> Iterator[A
     """Yield the events of a stored item, whose text had pieces of these sizes."""
     match item.get("type"):
         case "message":
-            kind, text = ItemKind.MESSAGE, item["content"][0]["text"]
+            kind = ItemKind.MESSAGE
         case "reasoning":
-            kind, text = ItemKind.THOUGHT, item["summary"][0]["text"]
+            kind = ItemKind.THOUGHT
         case _:
             yield CallAdded(index, item)
             return
     yield ItemBegun(kind, str(item["id"]), index)
-    yield from pieces(text, cuts)
+    yield from pieces(text_in(item), cuts)
     yield ItemDone(index, item)
 
 

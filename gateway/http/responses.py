@@ -5,7 +5,7 @@ Rules:
 - A response is read again as it was sent: from its answer while that is kept, else from what is stored.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import orjson
@@ -13,66 +13,26 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ostler.gateway.config.keys import Caller
-from ostler.gateway.http.answering import Answering
+from ostler.gateway.http.answering import Answering, Exchange
 from ostler.gateway.http.answers import caller_of, document, no_such_item, number, page_of, paged, wants_erasing
-from ostler.gateway.http.body import ResponseBody, read_json, response_body
+from ostler.gateway.http.body import ResponseBody, read_json, typed
 from ostler.gateway.http.errors import missing
 from ostler.gateway.http.request_preparer import RequestPreparer
-from ostler.gateway.http.response_dialect import ResponseForm, ended, public, stored_answer, stored_encoder
+from ostler.gateway.http.response_dialect import (
+    ResponseForm,
+    ended,
+    public,
+    record_of,
+    stored_answer,
+    stored_encoder,
+    stored_response,
+)
 from ostler.gateway.http.streaming import KeptAnswers, OpenAnswer
 from ostler.gateway.model.api_error import ApiError, bad
 from ostler.gateway.model.outcome import StopCause
 from ostler.gateway.model.records import IdempotencyRecord, ResponseRecord
 from ostler.gateway.turns.erasing import Eraser
 from ostler.gateway.turns.sessions import Sessions
-
-
-@dataclass(frozen=True, slots=True)
-class ResponseExchange:
-    """One POST /v1/responses as an `Exchange`."""
-
-    sessions: Sessions
-    preparer: RequestPreparer
-    kept: KeptAnswers
-    body: ResponseBody
-    caller: Caller
-
-    @property
-    def asks(self) -> bool:
-        return self.preparer.asks(self.body)
-
-    @property
-    def streams(self) -> bool:
-        return bool(self.body.stream)
-
-    @property
-    def background(self) -> bool:
-        return bool(self.body.background)
-
-    async def begin(self) -> OpenAnswer:
-        self.sessions.check_open()
-        prepared = await self.preparer.prepare(self.body, self.caller)
-        deps, kept = self.sessions.deps, self.streams or self.background
-        name = deps.ids.make("resp")
-        form = ResponseForm(name, int(deps.wall()), prepared, streams=kept)
-        stream = self.preparer.answer(prepared, name, form)
-        turn = self.preparer.begin(prepared, stream)
-        opened = OpenAnswer(stream, form.encoder, prepared.session_id, turn, form.reply)
-        self.kept.add(self.caller.name, opened, streams=kept)
-        turn.receipt = self.background
-        if self.background:
-            stream.queue()
-            opened.receipt = {**form.head, "status": "queued"}
-            opened.record = form.record(opened.receipt)
-        return opened
-
-    def again(self, known: IdempotencyRecord) -> OpenAnswer:
-        response_id = str(orjson.loads(known.body)["id"])
-        opened = self.kept.stream(response_id, self.caller.name)
-        if opened is None:
-            text = f"the stream of this Idempotency-Key is not held any more; GET /v1/responses/{response_id} instead"
-            raise ApiError(409, text, param="Idempotency-Key", code="stream_gone")
-        return opened
 
 
 class ResponseRoutes:
@@ -90,9 +50,16 @@ class ResponseRoutes:
 
     async def create(self, request: Request) -> Response:
         """Serve POST /v1/responses: answer as a document, as a stream, or in the background."""
-        body = response_body(await read_json(request))
+        body = typed(await read_json(request), ResponseBody)
         self._preparer.check_counts(body)
-        exchange = ResponseExchange(self._sessions, self._preparer, self._kept, body, caller_of(request))
+        caller = caller_of(request)
+        exchange = Exchange(
+            partial(self._begin, body, caller),
+            partial(self._again, caller),
+            asks=self._preparer.asks(body),
+            streams=bool(body.stream),
+            background=bool(body.background),
+        )
         return await self._answering.answer(request, exchange)
 
     async def retrieve(self, request: Request) -> Response:
@@ -105,10 +72,7 @@ class ResponseRoutes:
     async def delete(self, request: Request) -> Response:
         """Serve DELETE /v1/responses/{id}: stop the turn, delete the response, and erase its text on request."""
         response_id, owner = request.path_params["id"], caller_of(request).name
-        turn = self._kept.running(response_id, owner)
-        if turn is not None:
-            turn.stop(StopCause.CLIENT)
-            await turn.over.wait()
+        await self._stop(response_id, owner)
         record = await self._store.get_response(response_id, owner=owner) if wants_erasing(request) else None
         if not await self._store.delete_response(response_id, owner=owner):
             raise missing(f"there is no response {response_id[:100]!r}", "response_id")
@@ -118,10 +82,7 @@ class ResponseRoutes:
 
     async def cancel(self, request: Request) -> Response:
         """Serve POST /v1/responses/{id}/cancel: stop the turn and return the response."""
-        turn = self._kept.running(request.path_params["id"], caller_of(request).name)
-        if turn is not None:
-            turn.stop(StopCause.CLIENT)
-            await turn.over.wait()
+        await self._stop(request.path_params["id"], caller_of(request).name)
         record = await self._record(request)
         return document(public(record.body), record.session_id)
 
@@ -136,20 +97,54 @@ class ResponseRoutes:
             raise no_such_item(wanted.after or "")
         return document(paged(found, wanted))
 
+    async def _begin(self, body: ResponseBody, caller: Caller) -> OpenAnswer:
+        self._sessions.check_open()
+        prepared = await self._preparer.prepare(body, caller)
+        deps, kept = self._sessions.deps, bool(body.stream or body.background)
+        name = deps.ids.make("resp")
+        form = ResponseForm(name, int(deps.wall()), prepared)
+        stored = partial(stored_response, form, prepared, streams=kept)
+        stream = self._preparer.answer(prepared, name, stored, record_of(form.head, prepared))
+        turn = self._preparer.begin(prepared, stream)
+        opened = OpenAnswer(stream, form.encoder, prepared.session_id, turn, kept, form.reply)
+        self._kept.add(caller.name, opened)
+        turn.receipt = bool(body.background)
+        if body.background:
+            stream.queue()
+            opened.receipt = {**form.head, "status": "queued"}
+            opened.record = record_of(opened.receipt, prepared)
+        return opened
+
+    def _again(self, caller: Caller, known: IdempotencyRecord) -> OpenAnswer:
+        response_id = str(orjson.loads(known.body)["id"])
+        opened = self._kept.find(response_id, caller.name)
+        if opened is None or not opened.streams:
+            text = f"the stream of this Idempotency-Key is not held any more; GET /v1/responses/{response_id} instead"
+            raise ApiError(409, text, param="Idempotency-Key", code="stream_gone")
+        return opened
+
     async def _replay(self, request: Request) -> Response:
         """Return the rest of a stream: of a kept answer, or of one that is made again from the stored response."""
         given = request.query_params.get("starting_after")
         after = -1 if given in (None, "-1") else number(given)
         if after is None:
             raise bad("starting_after must be a sequence number", "starting_after")
-        opened = self._kept.stream(request.path_params["id"], caller_of(request).name)
-        if opened is None:
+        opened = self._kept.find(request.path_params["id"], caller_of(request).name)
+        if opened is None or not opened.streams:
             record = await self._record(request)
             if not ended(record.body):
                 text = f"response {record.id!r} is being made and is not streamed; ask again, without stream=true"
                 raise ApiError(409, text, param="stream", code="not_streamed")
             opened = OpenAnswer(stored_answer(record.body), partial(stored_encoder, record.body))
         return self._answering.stream(replace(opened, session_id=None), after + 1)
+
+    async def _stop(self, response_id: str, owner: str) -> None:
+        """Stop the turn that makes a response, and wait for its end."""
+        opened = self._kept.find(response_id, owner)
+        turn = None if opened is None else opened.turn
+        if turn is not None:
+            turn.stop(StopCause.CLIENT)
+            await turn.over.wait()
 
     async def _record(self, request: Request) -> ResponseRecord:
         response_id = request.path_params["id"]

@@ -6,7 +6,7 @@ Rules:
 - Reading never begins, resets or recovers a session.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -20,18 +20,17 @@ from ostler.gateway.chat.answer import MessageEvents, message_document, stored_e
 from ostler.gateway.chat.frontend import ChatFrontend
 from ostler.gateway.chat.message import ChatMessage, Notice
 from ostler.gateway.chat.session_keys import checked_key
-from ostler.gateway.http.answering import Answering
+from ostler.gateway.http.answering import Answering, Exchange
 from ostler.gateway.http.answers import caller_of, document, no_such_item, page_of, paged
 from ostler.gateway.http.answers import number as whole_number
-from ostler.gateway.http.body import read_json
-from ostler.gateway.http.errors import invalid, missing, of_outcome
+from ostler.gateway.http.body import read_json, typed
+from ostler.gateway.http.errors import missing, of_outcome
 from ostler.gateway.http.frames import EventEncoder
 from ostler.gateway.http.idempotency import session_of
 from ostler.gateway.http.streaming import KeptAnswers, OpenAnswer
-from ostler.gateway.model.api_error import ApiError, bad
-from ostler.gateway.model.outcome import TurnStatus
-from ostler.gateway.model.records import IdempotencyRecord, MessageRecord, SessionQuery, SessionRecord
-from ostler.gateway.turns.answer import AnswerStream, Ended
+from ostler.gateway.model.api_error import bad
+from ostler.gateway.model.records import MessageRecord, SessionQuery, SessionRecord
+from ostler.gateway.turns.answer import AnswerStream
 from ostler.wire.json import JsonObject
 
 LISTED = 100
@@ -43,54 +42,6 @@ class NewMessageBody(Struct, kw_only=True):
     text: str = ""
     attachments: Annotated[list[dict[str, Any]], Meta(max_length=32)] | None = None
     stream: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MessageExchange:
-    """One POST /v1/sessions/{key}/messages as an `Exchange`."""
-
-    face: ChatFrontend
-    kept: KeptAnswers
-    message: ChatMessage
-    streams: bool
-
-    background = False
-
-    @property
-    def asks(self) -> bool:
-        return self.face.asks(self.message.text)
-
-    async def begin(self) -> OpenAnswer:
-        found = await self.face.receive(self.message)
-        if isinstance(found, Notice):
-            return self._noticed(found)
-        form, turn = found.form, found.turn
-
-        def reply(end: Ended) -> JsonObject | ApiError:
-            silent = end.outcome.status is TurnStatus.FAILED and not end.agent_spoke
-            return of_outcome(end.outcome) if silent else form.document(end)
-
-        opened = OpenAnswer(turn.answer, partial(EventEncoder, form.events), form.session_id, turn, reply)
-        self.kept.add(self.message.caller.name, opened, streams=True)
-        return opened
-
-    def again(self, known: IdempotencyRecord) -> OpenAnswer:
-        message = orjson.loads(known.body)
-        return stored(message, session_of(known))
-
-    def _noticed(self, said: Notice) -> OpenAnswer:
-        """Return the answer of a command."""
-        deps = self.face.chat_deps.sessions.deps
-        fields = {
-            "id": deps.ids.make("smsg"),
-            "created_at": int(deps.wall()),
-            "session_id": said.session_id,
-            "status": "completed",
-            "text": said.text,
-            "items": list(said.items),
-        }
-        opened = stored(message_document(said.kind, fields), said.session_id)
-        return replace(opened, receipt=message_document(said.kind, fields))
 
 
 class SessionRoutes:
@@ -107,11 +58,15 @@ class SessionRoutes:
         """Serve POST /v1/sessions/{key}/messages: a message or a slash command."""
         caller = caller_of(request)
         key = checked_key(request.path_params["key"], caller.name)
-        body = message_body(await read_json(request))
+        body = typed(await read_json(request), NewMessageBody)
         message = ChatMessage(key, body.text, tuple(body.attachments or ()), caller)
-        return await self._answering.answer(
-            request, MessageExchange(self._face, self._kept, message, bool(body.stream))
+        exchange = Exchange(
+            partial(self._begin, message),
+            lambda known: stored(orjson.loads(known.body), session_of(known)),
+            asks=self._face.asks(body.text),
+            streams=bool(body.stream),
         )
+        return await self._answering.answer(request, exchange)
 
     async def all(self, request: Request) -> Response:
         """Serve GET /v1/sessions: the caller's sessions, or the messages that match `q`."""
@@ -160,11 +115,40 @@ class SessionRoutes:
             raise missing(f"there is no session {text[:100]!r}", "key")
         return session
 
+    async def _begin(self, message: ChatMessage) -> OpenAnswer:
+        found = await self._face.receive(message)
+        if isinstance(found, Notice):
+            return self._noticed(found)
+        form, turn = found.form, found.turn
+        opened = OpenAnswer(
+            turn.answer,
+            partial(EventEncoder, form.events),
+            form.session_id,
+            turn,
+            reply=lambda end: of_outcome(end.outcome) if end.refused else form.document(end),
+        )
+        self._kept.add(message.caller.name, opened)
+        return opened
+
+    def _noticed(self, said: Notice) -> OpenAnswer:
+        """Return the reply of a command as an answer that is complete."""
+        deps = self._face.chat_deps.sessions.deps
+        fields = {
+            "id": deps.ids.make("smsg"),
+            "created_at": int(deps.wall()),
+            "session_id": said.session_id,
+            "status": "completed",
+            "text": said.text,
+            "items": list(said.items),
+        }
+        message = message_document(said.kind, fields)
+        return replace(stored(message, said.session_id), receipt=message)
+
     def _running(self, session: SessionRecord) -> OpenAnswer:
         """Return the answer that the session gives now, from its beginning; one without events if there is none."""
         live = self._face.chat_deps.sessions.find(session.id)
         for turn in [] if live is None else live.turns:
-            opened = self._kept.stream(turn.answer.id, session.owner or "")
+            opened = self._kept.find(turn.answer.id, session.owner or "")
             if opened is not None:
                 return opened
         nothing = MessageEvents("", session.id, (), lambda _: {})
@@ -174,14 +158,6 @@ class SessionRoutes:
 def stored(message: JsonObject, session_id: str | None) -> OpenAnswer:
     """Return the answer that a message was."""
     return OpenAnswer(stored_message(message), partial(EventEncoder, stored_events(message)), session_id)
-
-
-def message_body(given: Any) -> NewMessageBody:
-    """Return the typed request. Raises a 400 that names the wrong field."""
-    try:
-        return msgspec.convert(given, NewMessageBody)
-    except msgspec.ValidationError as error:
-        raise invalid(error) from error
 
 
 def number(request: Request, name: str, default: int, least: int, most: int) -> int:

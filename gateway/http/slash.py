@@ -132,7 +132,6 @@ async def write_down(store: Store, turn: Turn, session_id: str, owner: str, repl
     """Store a command's reply as an answer; only then tell the client."""
     answer = turn.answer
     try:
-        answer.begin()
         answer.start()
         answer.take(Text(reply))
         kept = answer.close(TurnOutcome(TurnStatus.COMPLETED), [], now)

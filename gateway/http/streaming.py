@@ -97,6 +97,8 @@ class OpenAnswer:
     session_id: str | None = None
     turn: Turn | None = None
     """None: nothing is being made."""
+    streams: bool = False
+    """Whether it may be read as a stream later too."""
     reply: Callable[[Ended], JsonObject | ApiError] | None = None
     """What a client gets that does not stream."""
     receipt: JsonObject | None = None
@@ -243,41 +245,32 @@ class KeptAnswers:
     """Answers by id: those being made, and the streams of the last ones that ended."""
 
     def __init__(self, *, most: int, bytes_at_most: int) -> None:
-        self._running: dict[str, tuple[str, OpenAnswer]] = {}
-        self._streams: OrderedDict[str, tuple[str, OpenAnswer]] = OrderedDict()
-        """Those that may be read as a stream, ended ones included."""
-        self._weights: OrderedDict[str, int] = OrderedDict()
-        """Of ended ones, the oldest first."""
+        self._answers: dict[str, tuple[str, OpenAnswer]] = {}
+        self._ended: OrderedDict[str, int] = OrderedDict()
+        """The weights of those that ended, the oldest first."""
         self._most = most
         self._room = bytes_at_most
 
-    def add(self, owner: str, opened: OpenAnswer, *, streams: bool) -> None:
+    def add(self, owner: str, opened: OpenAnswer) -> None:
         """Add an answer that begins."""
-        name = opened.stream.id
-        self._running[name] = (owner, opened)
-        if streams:
-            self._streams[name] = (owner, opened)
-        opened.stream.on_end.append(partial(self._ended, name))
+        self._answers[opened.stream.id] = (owner, opened)
+        opened.stream.on_end.append(partial(self._end, opened))
 
-    def running(self, name: str, owner: str) -> Turn | None:
-        """Return the turn of this owner that makes this answer, or None."""
-        entry = self._running.get(name)
-        return entry[1].turn if entry is not None and entry[0] == owner else None
-
-    def stream(self, name: str, owner: str) -> OpenAnswer | None:
-        """Return the answer if it is still kept as a stream and belongs to this owner."""
-        entry = self._streams.get(name)
+    def find(self, name: str, owner: str) -> OpenAnswer | None:
+        """Return the answer if it is still kept and belongs to this owner."""
+        entry = self._answers.get(name)
         return entry[1] if entry is not None and entry[0] == owner else None
 
-    def _ended(self, name: str, _end: Ended) -> None:
+    def _end(self, opened: OpenAnswer, _end: Ended) -> None:
         """Keep the stream of an ended answer, within the limits; the oldest are dropped first."""
-        self._running.pop(name, None)
-        entry = self._streams.get(name)
-        if entry is None:
+        opened.turn = None  # It holds the question, which no reader needs.
+        name = opened.stream.id
+        if not opened.streams:
+            del self._answers[name]
             return
-        self._weights[name] = entry[1].stream.weight
-        self._room -= self._weights[name]
-        while self._weights and (len(self._weights) > self._most or self._room < 0):
-            oldest, weight = self._weights.popitem(last=False)
+        self._ended[name] = opened.stream.weight
+        self._room -= self._ended[name]
+        while self._ended and (len(self._ended) > self._most or self._room < 0):
+            oldest, weight = self._ended.popitem(last=False)
             self._room += weight
-            del self._streams[oldest]
+            del self._answers[oldest]

@@ -9,37 +9,29 @@ Rules:
   events; to answer over one more transport, read the list as `http/streaming.py` does, with an encoder that exists. A
   replay is the same encoder over a list that was made again from what is stored.
 - No event here can be made by a codec: an agent's words enter only as pieces and as values inside items.
-- What the agent does itself (its tools, its plan) is one ACTIVITY item when it is over: a client shows it and cannot
-  mistake it for a call that it should execute. A permission request that the client is to answer is an item of its own;
-  the decision on any request is reported.
-- An agent also announces calls of the client's own functions. That announcement is dropped, because the call itself
-  follows as an item.
+- What the agent does itself is one ACTIVITY item when it is over: a client shows it and cannot mistake it for a call
+  that it should execute. A permission request that the client is to answer is an item of its own.
 - Writing never waits, and never raises because of a reader.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Protocol, Self, TypeAlias
-
-import orjson
+from typing import Self, TypeAlias
 
 from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
 from ostler.gateway.model.records import IdempotencyRecord, ResponseRecord
-from ostler.gateway.turns.host_events import HistoryCut, PermissionPending, SeatToolsLost
+from ostler.gateway.turns.activities import Activities
+from ostler.gateway.turns.host_events import PermissionPending
 from ostler.gateway.turns.pending_calls import AskedCall
 from ostler.pool.agent.turn import bulk, weigh
 from ostler.pool.events import (
     MessageDropped,
-    PermissionAnswered,
     PermissionAsked,
     Plan,
     Text,
     Thought,
-    ToolEnded,
     ToolStarted,
-    ToolUpdated,
     TurnEvent,
     Usage,
 )
@@ -50,15 +42,11 @@ ASKER = "agent"
 AT_ONCE = 512
 """The most events that a reader takes at once: encoding all that a slow reader has missed would block every other
 client."""
-OPEN_KEPT = 256
-"""The most calls that the agent has begun and not ended. For one more, the oldest is reported as it is. All open calls
-are reported in one step when the answer ends: 300,000 of them blocked every client for ten seconds."""
-SHOWN = 2000
-"""The most characters of a tool's arguments or result that are shown."""
 EVENT = 256
 """Approximate bytes that an event of the agent takes besides its text, for its frame and its piece."""
 COPIES = 4
 """How often a text is held when its answer ends: as pieces, in its item, in what is stored, in what is sent."""
+CHARACTERS_PER_TOKEN = 4
 PIECE = 72
 """Bytes that a piece takes besides its characters."""
 COUNTED = frozenset({ToolStarted, Plan, PermissionAsked, MessageDropped})
@@ -137,6 +125,28 @@ class Ended:
         """Whether the agent has ended its turn, and waits for nothing."""
         return self.outcome.status is TurnStatus.COMPLETED and not self.calls
 
+    @property
+    def refused(self) -> bool:
+        """Whether the turn failed before the agent sent any event."""
+        return self.outcome.status is TurnStatus.FAILED and not self.agent_spoke
+
+    def counts(self, read: int, length: int | None = None) -> JsonObject:
+        """Return the token counts. A count that the agent did not report is estimated from characters: `read`, and
+        those of all items unless `length` is given. The result then says `"estimated": true`."""
+        usage = self.usage
+        if usage is not None and usage.input_tokens is not None and usage.output_tokens is not None:
+            given, made, told = usage.input_tokens, usage.output_tokens, True
+        else:
+            given, made, told = estimated(read), estimated(self.written if length is None else length), False
+        counts: JsonObject = {
+            "input_tokens": given,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens": made,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": given + made,
+        }
+        return counts if told else {**counts, "estimated": True}
+
 
 AnswerEvent: TypeAlias = (
     str | Announced | Queued | Started | ItemBegun | ItemDone | CallAdded | PermissionPending | Ended
@@ -154,34 +164,34 @@ class StoredAnswer:
     """The answer that a repeated request gets."""
 
 
-class AnswerForm(Protocol):
-    """What a surface stores of an answer."""
-
-    def opening(self) -> ResponseRecord | None:
-        """Return the record to store with the question."""
-
-    def stored(self, answer: "AnswerStream", end: Ended) -> StoredAnswer:
-        """Return what to store with the end. Called again with a failure if that could not be stored."""
+def unread(answer: "AnswerStream") -> StoredAnswer:
+    """Return what is stored of an answer that no client reads, besides its text: nothing."""
+    del answer
+    return StoredAnswer()
 
 
-class Unread:
-    """The form of an answer that no client reads: only its text is stored."""
-
-    def opening(self) -> ResponseRecord | None:
-        return None
-
-    def stored(self, answer: "AnswerStream", end: Ended) -> StoredAnswer:
-        del answer, end
-        return StoredAnswer()
+def stored_items(answer: "AnswerStream") -> StoredAnswer:
+    """Return what a chat surface stores of an answer: its items, as a message of the conversation."""
+    return StoredAnswer(tuple(answer.items))
 
 
 class AnswerStream:
-    """The events of one answer. Its turn writes it: `start` is called after what `begin` returned is durable, `publish`
-    after what `close` returned is. Nothing is acknowledged before it is durable."""
+    """The events of one answer. Its turn writes it: `start` is called after `opening` is durable, `publish` after
+    what `close` returned is. Nothing is acknowledged before it is durable."""
 
-    def __init__(self, answer_id: str, form: AnswerForm | None = None, functions: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        answer_id: str,
+        stored: Callable[["AnswerStream"], StoredAnswer] = unread,
+        *,
+        opening: ResponseRecord | None = None,
+        functions: Sequence[str] = (),
+    ) -> None:
+        """`stored` returns what to store with the end, `opening` is stored with the question; `functions` are those of
+        the client."""
         self.id = answer_id
-        self.form: AnswerForm = form or Unread()
+        self.opening = opening
+        self._stored = stored
         self.items: list[JsonObject] = []
         self.size = 0
         """Approximate memory, in bytes."""
@@ -191,20 +201,17 @@ class AnswerStream:
         self.end: Ended | None = None
         """Set by `close`; readers get it by `publish`."""
         self.on_end: list[Callable[[Ended], None]] = []
-        """Called by `publish`, in this order."""
+        """Called by `publish`, in this order. An answer that is kept after its end holds on to nothing else."""
         self.keep: Callable[[Ended], IdempotencyRecord | None] | None = None
         """Makes the record for a repeated request."""
         self._events: list[AnswerEvent] = []
         self._readers: set[Callable[[], None]] = set()
         self._usage: Usage | None = None
-        self._own = named(functions)
+        self._activities = Activities(functions)
         self._open: ItemBegun | None = None
         """The item that grows; it is always the last one."""
         self._first_piece = 0
         self._ids = 0
-        self._tools: dict[str, ToolStarted] = {}
-        self._asked: dict[str, str] = {}
-        """Titles of permission requests by their id."""
 
     @classmethod
     def of(cls, events: Sequence[AnswerEvent]) -> Self:
@@ -218,7 +225,7 @@ class AnswerStream:
     @property
     def text(self) -> str:
         """The text of all messages so far."""
-        return "".join(texts_of(self._events))
+        return "".join(texts_of(self._events)) if self.end is None else self.end.text
 
     @property
     def sizes(self) -> list[list[int]]:
@@ -233,8 +240,8 @@ class AnswerStream:
 
     @property
     def weight(self) -> int:
-        """About how many bytes the events hold."""
-        return PIECE * len(self._events) + written(self._events) + bulk(self.items)
+        """About how many bytes the events hold: the text of an item is in its pieces too."""
+        return PIECE * len(self._events) + 2 * bulk(self.items)
 
     def since(self, place: int) -> Sequence[AnswerEvent]:
         """Return the next events from this position, at most `AT_ONCE`."""
@@ -255,10 +262,6 @@ class AnswerStream:
         self._announce()
         self._add(Queued())
 
-    def begin(self) -> ResponseRecord | None:
-        """The turn starts. The returned record is stored with the question."""
-        return self.form.opening()
-
     def start(self) -> None:
         """The question is durable."""
         self._announce()
@@ -276,7 +279,13 @@ class AnswerStream:
             return
         self.size += EVENT + (weigh(event) if kind is ToolStarted else 0)
         self.count += kind in COUNTED
-        self._note(event)
+        if isinstance(event, PermissionPending):
+            self._add(event)
+        elif isinstance(event, Usage):
+            self._usage = event
+        else:
+            for text, facts in self._activities.take(event):
+                self._tell(text, facts)
 
     def close(self, outcome: TurnOutcome, calls: Sequence[AskedCall], now: float) -> StoredAnswer:
         """Complete the answer; `calls` now wait for the client. Return what to store. Called again, with a failure, if
@@ -284,12 +293,13 @@ class AnswerStream:
         for call in calls:
             self._call(call)
         self._end_item("completed" if outcome.status is TurnStatus.COMPLETED else "incomplete")
-        for started in tuple(self._tools.values()):
-            self._end_tool(ToolEnded(started.id, started.status))
-        length, usage = written(self._events), outcome.usage or self._usage
-        end = Ended(outcome, self.items, self.text, length, usage, int(now), tuple(calls), self.agent_spoke)
-        self.end = end
-        kept = self.form.stored(self, end)
+        for text, facts in self._activities.end():
+            self._tell(text, facts)
+        said, usage = [*map(text_in, self.items)], outcome.usage or self._usage
+        text = "".join(text for text, item in zip(said, self.items, strict=True) if item["type"] == "message")
+        length = sum(map(len, said))
+        end = self.end = Ended(outcome, self.items, text, length, usage, int(now), tuple(calls), self.agent_spoke)
+        kept = self._stored(self)
         return kept if self.keep is None else replace(kept, answer=self.keep(end))
 
     def publish(self) -> None:
@@ -299,7 +309,8 @@ class AnswerStream:
         self._announce()
         self.closed = True
         self._add(self.end)
-        for tell in self.on_end:
+        ends, self.on_end, self._stored, self.keep = self.on_end, [], unread, None
+        for tell in ends:
             tell(self.end)
 
     # --- items ---
@@ -336,7 +347,7 @@ class AnswerStream:
         if begun.kind is ItemKind.MESSAGE:
             item = message(begun.id, status, [text_part(text)])
         else:
-            item = {**reasoning(begun.id), "summary": [{"type": "summary_text", "text": text}], **facts}
+            item = {**reasoning(begun.id), "summary": [summary_part(text)], **facts}
         self.items.append(item)
         self._add(ItemDone(begun.index, item))
 
@@ -357,76 +368,6 @@ class AnswerStream:
         self._ids += 1
         return f"{prefix}_{self.id.partition('_')[2]}{self._ids:04x}"
 
-    # --- what the agent does itself ---
-
-    def _note(self, event: TurnEvent) -> None:
-        """Add an event that is no piece of text."""
-        match event:
-            case ToolStarted():
-                self._start_tool(event)
-            case ToolUpdated():
-                self._update_tool(event)
-            case ToolEnded():
-                self._end_tool(event)
-            case Plan(steps=steps):
-                lines = "\n".join(f"- [{'x' if step.status == 'completed' else ' '}] {step.text}" for step in steps)
-                self._tell(f"Plan:\n{lines}", {"kind": "plan"})
-            case PermissionAsked(id=asked, title=title):
-                self._asked[asked] = title
-            case PermissionAnswered():
-                self._tell_decision(event)
-            case PermissionPending():
-                self._add(event)
-            case Usage():
-                self._usage = event
-            case _:
-                self._tell_notice(event)
-
-    def _tell_notice(self, event: TurnEvent) -> None:
-        """Report what the agent was not told or had lost, or a message that was dropped. Any other event is not for
-        clients."""
-        match event:
-            case MessageDropped(why=why):
-                self._tell(f"A message of the agent was dropped: {why}", {"kind": "message_dropped"})
-            case HistoryCut(left_out=left_out):
-                text = f"The conversation is too long for the agent: its {left_out} oldest entries were left out."
-                self._tell(text, {"kind": "history_cut", "left_out": left_out})
-            case SeatToolsLost():
-                text = "The agent had lost its tools; the conversation goes on in a session of it that has them."
-                self._tell(text, {"kind": "tools_lost"})
-
-    def _start_tool(self, event: ToolStarted) -> None:
-        if self._own is None or self._own.search(event.title) is None:
-            # Shortened here: otherwise a call that never ends would keep megabytes for the 2000 characters that are
-            # shown.
-            self._tools[event.id] = replace(event, arguments=cut(event.arguments))
-            if len(self._tools) > OPEN_KEPT:
-                oldest = next(iter(self._tools.values()))
-                self._end_tool(ToolEnded(oldest.id, oldest.status))
-
-    def _update_tool(self, event: ToolUpdated) -> None:
-        started = self._tools.get(event.id)
-        if started is not None:
-            started.title = event.title or started.title
-            started.arguments = started.arguments if event.arguments is None else cut(event.arguments)
-            started.status = event.status or started.status
-
-    def _end_tool(self, event: ToolEnded) -> None:
-        started = self._tools.pop(event.id, None)
-        if started is None:
-            return
-        facts: JsonObject = {"kind": "tool_call", "title": started.title, "status": event.status.value}
-        for name, value in (("arguments", started.arguments), ("output", event.output)):
-            if value is not None:
-                facts[name] = shown(value)
-        self._tell(f"Tool {started.title}: {event.status.value}", facts)
-
-    def _tell_decision(self, event: PermissionAnswered) -> None:
-        title = self._asked.pop(event.id, "")
-        word = "cancelled" if event.option is None else event.option.name
-        facts: JsonObject = {"kind": "permission", "title": title, "decision": word, "by": event.by}
-        self._tell(f"Permission for {title}: {word} ({event.by})", facts)
-
     def _tell(self, text: str, activity: JsonObject) -> None:
         """Add a complete ACTIVITY item."""
         self._begin_item(ItemKind.ACTIVITY)
@@ -445,9 +386,10 @@ def texts_of(events: Sequence[AnswerEvent]) -> Iterator[str]:
             spoken = event.kind is ItemKind.MESSAGE
 
 
-def written(events: Sequence[AnswerEvent]) -> int:
-    """Return the characters of all pieces."""
-    return sum(len(event) for event in events if type(event) is str)
+def text_in(item: JsonObject) -> str:
+    """Return the text of a complete item; "" if it has none."""
+    parts = item.get("content") or item.get("summary")
+    return str(parts[0]["text"]) if parts else ""
 
 
 def message(item_id: str, status: str = "in_progress", content: Sequence[JsonObject] = ()) -> JsonObject:
@@ -460,32 +402,16 @@ def reasoning(item_id: str) -> JsonObject:
     return {"type": "reasoning", "id": item_id, "summary": []}
 
 
+def summary_part(text: str) -> JsonObject:
+    """Return the text of a reasoning item."""
+    return {"type": "summary_text", "text": text}
+
+
 def text_part(text: str) -> JsonObject:
     """Return a text part of an answer."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def named(functions: Sequence[str]) -> re.Pattern[str] | None:
-    """Return a pattern that finds one of these functions in an agent's name for a tool. None if there are no functions.
-
-    A name matches alone, or behind the name of our server as agents write it (`mcp__ostler__NAME`, `ostler_NAME`, `NAME
-    (ostler MCP Server)`); never as a part of a longer name.
-    """
-    if not functions:
-        return None
-    return re.compile(rf"(?:(?<![\w-])|ostler_+)(?:{'|'.join(map(re.escape, functions))})(?![\w-])")
-
-
-def cut(arguments: Any) -> Any:
-    """Return what to keep of a call's arguments: all if they are a short text, else their shortened text."""
-    short = arguments is None or (isinstance(arguments, str) and len(arguments) <= SHOWN)
-    return arguments if short else shown(arguments)
-
-
-def shown(value: Any) -> str:
-    """Return a JSON value as text for a person, at most `SHOWN` characters long."""
-    try:
-        text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
-    except orjson.JSONEncodeError as error:  # An agent may nest values deeper than orjson can write.
-        text = f"({error})"
-    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+def estimated(characters: int) -> int:
+    """Return the approximate number of tokens, rounded up."""
+    return -(-characters // CHARACTERS_PER_TOKEN)

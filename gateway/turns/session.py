@@ -41,8 +41,7 @@ from ostler.gateway.turns.host_events import CallsReady, CallsWaiting, HistoryCu
 from ostler.gateway.turns.pending_calls import ALWAYS, PendingCalls, Permission
 from ostler.gateway.turns.prompt import compose
 from ostler.gateway.turns.reports import TurnReport
-from ostler.gateway.turns.seat import SessionSeat
-from ostler.gateway.turns.seat_manager import SeatManager
+from ostler.gateway.turns.seat import SeatManager, SessionSeat
 from ostler.gateway.turns.toolset import NOTHING, SessionTools
 from ostler.gateway.turns.turn import Continuation, Turn
 from ostler.gateway.turns.turn_store import TurnStore

@@ -60,7 +60,7 @@ class TurnStore:
             return
         held = await self.instructions()
         changed = ask.instructions if ask.instructions not in (None, held) else None
-        begin = TurnBegin(self._id, question_of(ask, turn.answer_id), turn.answer.begin(), dict(ask.answers), changed)
+        begin = TurnBegin(self._id, question_of(ask, turn.answer_id), turn.answer.opening, dict(ask.answers), changed)
         ids = await self._begin(turn, begin)
         turn.asked = ids[0]
         turn.undo = TakenBack(self._id, ids, tuple(begin.answers), None if changed is None else held)
@@ -168,7 +168,7 @@ class TurnStore:
         """Store the client's results, and the beginning of the next answer."""
         messages = [NewMessage(Role.TOOL, [output.item], output.text, turn.answer_id) for output in came.outputs]
         answers = {output.call_id: output.text for output in came.outputs}
-        await self._begin(turn, TurnBegin(self._id, messages, turn.answer.begin(), answers))
+        await self._begin(turn, TurnBegin(self._id, messages, turn.answer.opening, answers))
 
     async def give_up(self, calls: Sequence[AskedCall]) -> None:
         """Close permission requests that were settled without their client, so that a late answer is refused."""
@@ -192,7 +192,7 @@ class TurnStore:
             await self._deps.mirrors.rewrite(self._id)
         turn.asked = message_id
         turn.own.add(message_id)
-        await self._begin(turn, TurnBegin(self._id, (), turn.answer.begin()))
+        await self._begin(turn, TurnBegin(self._id, (), turn.answer.opening))
 
     async def _begin(self, turn: Turn, begin: TurnBegin) -> list[int]:
         """Store the beginning of an answer; only then tell its readers."""

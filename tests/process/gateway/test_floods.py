@@ -20,7 +20,8 @@ from ostler.gateway.http.protocol import HEADERS_AT_MOST, PORTION
 from ostler.gateway.model.outcome import StopCause, TurnOutcome, TurnStatus, outcome_of
 from ostler.gateway.server.listener import listen_tcp
 from ostler.gateway.server.serving import Server
-from ostler.gateway.turns.answer import OPEN_KEPT, SHOWN, AnswerStream
+from ostler.gateway.turns.activities import OPEN_KEPT, SHOWN
+from ostler.gateway.turns.answer import AnswerStream
 from ostler.pool.events import Finished, StopReason, ToolStarted
 from tests.support.openai_oracle import judge_response
 from tests.support.serve_command import command

@@ -1,7 +1,8 @@
 """One answer, written once: every encoder reads the same list, from any place, and a replay says what was sent live."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, get_args
 
 import pytest
@@ -16,11 +17,18 @@ from ostler.gateway.http.chat_dialect import CompletionForm, stored_completion
 from ostler.gateway.http.errors import envelope
 from ostler.gateway.http.frames import Encoder, EventEncoder
 from ostler.gateway.http.request_preparer import Prepared
-from ostler.gateway.http.response_dialect import PIECES_KEPT, SHAPE, ResponseForm, public, stored_answer
+from ostler.gateway.http.response_dialect import (
+    PIECES_KEPT,
+    SHAPE,
+    ResponseForm,
+    public,
+    stored_answer,
+    stored_response,
+)
 from ostler.gateway.model.api_error import ApiError
 from ostler.gateway.model.ask import Ask
 from ostler.gateway.model.outcome import TurnOutcome, TurnStatus, failed
-from ostler.gateway.turns.answer import AnswerEvent, AnswerForm, AnswerStream
+from ostler.gateway.turns.answer import AnswerEvent, AnswerStream, StoredAnswer, stored_items, unread
 from ostler.gateway.turns.host_events import HistoryCut, PermissionPending, SeatToolsLost
 from ostler.pool.events import (
     AgentEvent,
@@ -80,11 +88,19 @@ def prepared(*, background: bool = False) -> Prepared:
     return Prepared(body, Caller(), "demo", "s", None, (), ASK)
 
 
+def storing(form: ResponseForm, *, streams: bool) -> Callable[[AnswerStream], StoredAnswer]:
+    return partial(stored_response, form, prepared(), streams=streams)
+
+
 def written(
-    name: str, form: AnswerForm, events: Sequence[TurnEvent], outcome: TurnOutcome, *, queued: bool = False
+    events: Sequence[TurnEvent],
+    outcome: TurnOutcome,
+    stored: Callable[[AnswerStream], StoredAnswer] = unread,
+    *,
+    queued: bool = False,
 ) -> AnswerStream:
     """An answer with these events."""
-    answer = AnswerStream(name, form, ["look"])
+    answer = AnswerStream("a_1", stored, functions=["look"])
     if queued:
         answer.queue()
     answer.start()
@@ -113,15 +129,14 @@ def data_of(frames: Sequence[bytes]) -> list[dict[str, Any]]:
 def test_a_stored_response_is_replayed_byte_for_byte(
     events: list[TurnEvent], outcome: TurnOutcome, background: bool, start: int, steps: list[int]
 ) -> None:
-    form = ResponseForm("resp_1", 3, prepared(background=background), streams=True)
-    answer = written("resp_1", form, events, outcome, queued=background)
+    form = ResponseForm("resp_1", 3, prepared(background=background))
+    answer = written(events, outcome, storing(form, streams=True), queued=background)
     live = read(answer, form.encoder(0), steps)
     found = data_of(live)
     assert [event["sequence_number"] for event in found] == list(range(len(found)))
     judge_items(found)
     assert read(answer, form.encoder(start)) == live[start:]
-    assert answer.end is not None
-    record = form.stored(answer, answer.end).response
+    record = storing(form, streams=True)(answer).response
     assert record is not None
     stored = json.loads(json.dumps(record.body))
     assert read(stored_answer(stored), response_dialect.stored_encoder(stored, 0), steps) == live
@@ -133,10 +148,9 @@ def test_a_stored_response_is_replayed_byte_for_byte(
 def test_a_response_without_sizes_is_replayed_in_whole_items_and_its_end_gets_the_number_that_is_expected(
     events: list[TurnEvent], outcome: TurnOutcome, start: int
 ) -> None:
-    form = ResponseForm("resp_1", 3, prepared(), streams=False)
-    answer = written("resp_1", form, events, outcome)
-    assert answer.end is not None
-    record = form.stored(answer, answer.end).response
+    form = ResponseForm("resp_1", 3, prepared())
+    answer = written(events, outcome, storing(form, streams=False))
+    record = storing(form, streams=False)(answer).response
     assert record is not None
     assert SHAPE not in record.body
     whole = data_of(read(stored_answer(record.body), response_dialect.stored_encoder(record.body, 0)))
@@ -149,11 +163,10 @@ def test_a_response_without_sizes_is_replayed_in_whole_items_and_its_end_gets_th
 
 
 def test_the_sizes_of_more_pieces_than_are_kept_are_not_stored() -> None:
-    form = ResponseForm("resp_1", 3, prepared(), streams=True)
+    form = ResponseForm("resp_1", 3, prepared())
     for pieces in (PIECES_KEPT, PIECES_KEPT + 1):
-        answer = written("resp_1", form, [Text("x")] * pieces, TurnOutcome(TurnStatus.COMPLETED))
-        assert answer.end is not None
-        record = form.stored(answer, answer.end).response
+        answer = written([Text("x")] * pieces, TurnOutcome(TurnStatus.COMPLETED), storing(form, streams=True))
+        record = storing(form, streams=True)(answer).response
         assert record is not None
         assert (SHAPE in record.body) == (pieces <= PIECES_KEPT)
 
@@ -163,7 +176,7 @@ def test_a_completion_in_chunks_says_what_it_says_as_a_whole(
     events: list[TurnEvent], outcome: TurnOutcome, steps: list[int]
 ) -> None:
     form = CompletionForm("chatcmpl_1", 3, "demo", read=8, include_usage=True)
-    answer = written("chatcmpl_1", form, events, outcome)
+    answer = written(events, outcome, chat_dialect.stored_items)
     assert answer.end is not None
     found = form.reply(answer.end)
     document = envelope(found) if isinstance(found, ApiError) else found
@@ -178,7 +191,7 @@ def test_a_completion_in_chunks_says_what_it_says_as_a_whole(
         assert content == (found["choices"][0]["message"]["content"] or "") == answer.text
         assert chunks[-1]["usage"] == found["usage"]
     one_piece = [Text(answer.text), *(event for event in events if isinstance(event, Usage))]
-    same = written("chatcmpl_1", form, one_piece if answer.text else one_piece[1:], outcome)
+    same = written(one_piece if answer.text else one_piece[1:], outcome)
     assert told[:-2] == read(same, form.encoder(0))[:-2], "a replay is the stream of an answer in one piece"
 
 
@@ -187,7 +200,7 @@ def test_a_session_message_streams_its_text_and_ends_with_all_of_it(
     events: list[TurnEvent], outcome: TurnOutcome, start: int, steps: list[int]
 ) -> None:
     form = MessageForm("smsg_1", "s", 3, notices=["a new day"], read=8)
-    answer = written("smsg_1", form, events, outcome)
+    answer = written(events, outcome, stored_items)
     live = read(answer, EventEncoder(form.events), steps)
     found = data_of(live)
     assert [event["sequence_number"] for event in found] == list(range(len(found)))
@@ -252,7 +265,7 @@ def test_no_event_that_a_codec_makes_is_one_of_an_answer() -> None:
 
 
 def test_frames_before_the_start_are_counted_and_not_made() -> None:
-    answer = AnswerStream("smsg_1", MessageForm("smsg_1", "s", 3))
+    answer = AnswerStream("smsg_1")
     say(answer, "a", "b")
     encoder = EventEncoder(MessageForm("smsg_1", "s", 3).events, 1)
     (frame,) = encoder.frames(answer.since(0))

@@ -15,7 +15,7 @@ from ostler.gateway.http.prefixes import Prefixes, digest_of
 from ostler.gateway.http.session_finder import slug_of
 from ostler.gateway.model.api_error import ApiError
 from ostler.gateway.model.model_names import Models
-from ostler.gateway.turns.answer import named
+from ostler.gateway.turns.activities import named
 from ostler.gateway.turns.faults import fault
 from ostler.pool.errors import BreakerOpen, PoolError, PoolPaused, PoolSaturated
 
