@@ -8,7 +8,7 @@ from ostler.gateway.model.ask import Ask
 from ostler.gateway.model.outcome import TurnOutcome
 from ostler.gateway.model.permits import PermissionRule
 from ostler.gateway.model.records import NewSession, SessionRecord
-from ostler.gateway.turns.answer_sink import DiscardingSink
+from ostler.gateway.turns.answer import AnswerStream
 from ostler.gateway.turns.session import Session
 from ostler.gateway.turns.timings import TurnTimings
 from ostler.gateway.turns.turn import Turn
@@ -29,9 +29,10 @@ async def aside(conversation: ChatConversation, live: Session, text: str) -> tup
     ask = Ask(
         await conversation.transport_key(), (TextPart(text),), text, (), rule=PermissionRule.DENY, witnessed=False
     )
-    turn = Turn(deps.ids.make("turn"), ask, DiscardingSink(), TurnTimings(deps.clock))
+    name = deps.ids.make("turn")
+    turn = Turn(name, ask, AnswerStream(name), TurnTimings(deps.clock))
     outcome = await live.aside(turn)
-    return outcome, turn.text
+    return outcome, turn.answer.text
 
 
 def offspring(conversation: ChatConversation, parent: SessionRecord, origin: str) -> NewSession:

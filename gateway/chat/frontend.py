@@ -13,7 +13,7 @@ Rules:
 from dataclasses import dataclass
 
 from ostler.gateway.chat.admission import Admission
-from ostler.gateway.chat.answer import ChatAnswer, notice_item
+from ostler.gateway.chat.answer import MessageForm, notice_item
 from ostler.gateway.chat.commands.registry import (
     ChatCommand,
     CommandCall,
@@ -25,12 +25,13 @@ from ostler.gateway.chat.commands.registry import (
 )
 from ostler.gateway.chat.conversation import ChatConversation
 from ostler.gateway.chat.deps import ChatDeps
-from ostler.gateway.chat.message import AnswerStarted, ChatMessage, ChatResult, Notice, NoticeCallback
+from ostler.gateway.chat.message import AnswerStarted, ChatMessage, ChatResult, Notice
 from ostler.gateway.chat.question import Question, question
 from ostler.gateway.model.api_error import ApiError
 from ostler.gateway.model.ask import Ask
 from ostler.gateway.model.errors import RequestRefused
 from ostler.gateway.model.keyed_locks import KeyedLocks
+from ostler.gateway.turns.answer import AnswerStream, stored_items
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +47,29 @@ class ChatFrontend:
         """Whether this message may prompt an agent."""
         return self.commands.asks(parse(text))
 
-    async def receive(self, message: ChatMessage, tell: NoticeCallback) -> ChatResult:
-        """Process a message. `tell` receives the events of the answer, if the agent is prompted."""
+    async def receive(self, message: ChatMessage) -> ChatResult:
+        """Run the command that a message is, or queue its turn."""
         words = parse(message.text)
         if words is not None:
-            return await self._called(message, words, tell)
+            return await self._called(message, words)
         self.chat_deps.sessions.check_open()
         asked = question(message.text, message.attachments, self.chat_deps.sessions.deps.ids.make)
         async with self.locks.hold(message.key.stored):
             admitted = await self.admission.admit(message.key, message.caller)
             ask = await self._addressed(admitted.conversation, asked)
-            return self._ask(admitted.conversation, ask, message, tell)
+            return self._ask(admitted.conversation, ask)
 
-    async def _called(self, message: ChatMessage, words: CommandWords, tell: NoticeCallback) -> ChatResult:
+    async def _called(self, message: ChatMessage, words: CommandWords) -> ChatResult:
         command = self.commands.find(words.name)
         if command is None:
             return Notice(CommandKind.NOTICE, None, self.commands.unknown(words.name))
         if command.overtakes:
-            return await self._run(message, words, command, tell)
+            return await self._run(message, words, command)
         self.chat_deps.sessions.check_open()
         async with self.locks.hold(message.key.stored):
-            return await self._run(message, words, command, tell)
+            return await self._run(message, words, command)
 
-    async def _run(
-        self, message: ChatMessage, words: CommandWords, command: ChatCommand, tell: NoticeCallback
-    ) -> ChatResult:
+    async def _run(self, message: ChatMessage, words: CommandWords, command: ChatCommand) -> ChatResult:
         conversation = await self.admission.find(message.key, message.caller)
         try:
             reply = await command.run(CommandCall(words, conversation, self.commands))
@@ -80,7 +79,7 @@ class ChatFrontend:
             await conversation.begun()
             conversation.notices += [reply.text] if reply.text else []
             ask = await self._addressed(conversation, reply.ask)
-            return self._ask(conversation, ask, message, tell)
+            return self._ask(conversation, ask)
         session, notices = conversation.session, conversation.notices
         items = (*(notice_item(text) for text in notices), *reply.items)
         return Notice(reply.kind, None if session is None else session.id, "\n\n".join([*notices, reply.text]), items)
@@ -90,16 +89,12 @@ class ChatFrontend:
         key = await conversation.transport_key()
         return asked.ask(key, conversation.rule(key))
 
-    def _ask(
-        self, conversation: ChatConversation, ask: Ask, message: ChatMessage, tell: NoticeCallback
-    ) -> AnswerStarted:
+    def _ask(self, conversation: ChatConversation, ask: Ask) -> AnswerStarted:
         """Queue the turn. Must not await: turns are queued in the order of their messages."""
         sessions, session = self.chat_deps.sessions, conversation.session
         if session is None:
             raise RuntimeError("a question was asked in a conversation without a session")
-        deps = sessions.deps
-        told, read = conversation.notices, len(ask.text)
-        name, now, kept = deps.ids.make("smsg"), int(deps.wall()), message.kept
-        answer = ChatAnswer(name, session.id, now, tell, notices=told, read=read, kept=kept)
-        turn = sessions.start(sessions.of(session.id, session.owner or ""), ask, answer.id, answer)
-        return AnswerStarted(session.id, turn, answer)
+        name, now = sessions.deps.ids.make("smsg"), int(sessions.deps.wall())
+        form = MessageForm(name, session.id, now, notices=conversation.notices, read=ask.size)
+        turn = sessions.start(sessions.of(session.id, session.owner or ""), ask, AnswerStream(name, stored_items))
+        return AnswerStarted(turn, form)

@@ -2,6 +2,7 @@
 
 Rules:
 - This floor imports `chat`, `turns`, `config` and `model`, and the rooms below the gateway.
-- It decides nothing about agents or processes: a request becomes an `Ask`, and a sink writes the answer in one dialect.
+- It decides nothing about agents or processes: a request becomes an `Ask`, and an encoder writes the answer in one
+  dialect.
 - Every error is answered with the envelope of the OpenAI API.
 """

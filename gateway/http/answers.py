@@ -1,4 +1,4 @@
-"""Helpers that all routes share: caller and slot of a request, JSON answers, pages, and the disconnect policy."""
+"""Helpers that all routes share: caller and slot of a request, JSON answers, pages."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,6 @@ from ostler.gateway.model.api_error import ApiError, bad
 from ostler.wire.json import JsonObject
 
 SESSION_HEADER = "x-ostler-session-id"
-POLICY_HEADER = "x-ostler-on-disconnect"
 DIGITS = 18
 SSE = {"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
 
@@ -37,14 +36,6 @@ def document(body: JsonObject, session_id: str | None = None, status: int = 200)
     """Return a JSON answer, with the session's id in a header."""
     headers = {} if session_id is None else {SESSION_HEADER: session_id}
     return Response(orjson.dumps(body), status, headers, "application/json")
-
-
-def stays(request: Request, default: str) -> bool:
-    """Whether the turn goes on when the client of this request disconnects. Raises a 400 for an unknown policy."""
-    policy = request.headers.get(POLICY_HEADER, default)
-    if policy not in ("cancel", "continue"):
-        raise bad(f"{POLICY_HEADER} must be cancel or continue", POLICY_HEADER)
-    return policy == "continue"
 
 
 def number(text: str) -> int | None:

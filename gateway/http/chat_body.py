@@ -3,11 +3,9 @@ module both dialects take the same path."""
 
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
-from ostler.gateway.http.body import Fraction, FunctionTool, Metadata, Penalty, ResponseBody, Temperature
-from ostler.gateway.http.errors import invalid
+from ostler.gateway.http.body import Fraction, FunctionTool, Metadata, Penalty, ResponseBody, Temperature, typed
 from ostler.gateway.model.api_error import bad
 from ostler.wire.json import JsonObject
 
@@ -55,10 +53,7 @@ class ChatBody(Struct, kw_only=True):
 
 def chat_body(document: Any) -> ChatBody:
     """Return the typed request. Raises a 400 that names the wrong field."""
-    try:
-        body = msgspec.convert(document, ChatBody)
-    except msgspec.ValidationError as error:
-        raise invalid(error) from error
+    body = typed(document, ChatBody)
     if body.n not in (None, 1):
         raise bad("n must be 1: an agent gives one answer", "n", "unsupported_value")
     return body

@@ -10,14 +10,13 @@ Rules:
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ostler.gateway.http.answers import caller_of, document, no_such_item, page_of, paged, wants_erasing
-from ostler.gateway.http.body import Metadata, read_object
-from ostler.gateway.http.errors import invalid, missing
+from ostler.gateway.http.body import Metadata, read_object, typed
+from ostler.gateway.http.errors import missing
 from ostler.gateway.http.items import messages_of, named, read_input
 from ostler.gateway.http.session_finder import PLATFORM, slug_of
 from ostler.gateway.model.api_error import bad
@@ -145,11 +144,3 @@ class ConversationRoutes:
 def entry(row: ConversationRecord) -> JsonObject:
     """Return a conversation as the API shows it."""
     return {"id": row.slug, "object": "conversation", "created_at": int(row.created_at), "metadata": row.metadata}
-
-
-def typed(given: dict[str, Any], kind: type[Any]) -> Any:
-    """Return the typed request. Raises a 400 that names the wrong field."""
-    try:
-        return msgspec.convert(given, kind)
-    except msgspec.ValidationError as error:
-        raise invalid(error) from error

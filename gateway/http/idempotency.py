@@ -21,13 +21,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from ostler.gateway.http.answers import SESSION_HEADER
-from ostler.gateway.http.client_presence import Audience
-from ostler.gateway.http.feed import Feed
+from ostler.gateway.http.streaming import Audience, OpenAnswer
 from ostler.gateway.model.api_error import ApiError, bad
 from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
 from ostler.gateway.model.records import IdempotencyRecord
 from ostler.gateway.model.store import Store
-from ostler.gateway.turns.turn import Turn
 from ostler.wire.json import JsonObject
 
 HEADER = "idempotency-key"
@@ -53,15 +51,6 @@ class Repeat:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The stream that is being written for this key."""
-
-    feed: Feed
-    session_id: str
-    turn: Turn
-
-
 @dataclass(eq=False, slots=True)
 class RunningAnswer:
     """A first request with its key, while it runs."""
@@ -70,7 +59,8 @@ class RunningAnswer:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the answer is known to be a stream, or the request is over."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    held: Held | None = None
+    held: OpenAnswer | None = None
+    """The stream that is being written for this key."""
     audience: Audience = field(default_factory=Audience)
 
 
@@ -91,13 +81,13 @@ class IdempotentAnswers:
         asked = [request.url.path, request.headers.get(NAMING), hashlib.sha256(await request.body()).hexdigest()]
         return Repeat(key, owner, hashlib.sha256(orjson.dumps(asked)).hexdigest())
 
-    async def begin(self, repeat: Repeat, request: Request) -> IdempotencyRecord | Held | None:
+    async def begin(self, repeat: Repeat, request: Request) -> IdempotencyRecord | OpenAnswer | None:
         """Return the first answer or its stream. None: this is the first request, and the caller must call `end`."""
         name = (repeat.owner, repeat.key)
         while (running := self._running.get(name)) is not None:
             check_same(running.repeat.fingerprint, repeat)
             held = running.held
-            if held is not None and held.turn.stopped is None:
+            if held is not None and held.turn is not None and held.turn.stopped is None:
                 return held
             # A stopped stream is awaited to its end: a new client need not share the end of the one that left.
             if not await running.audience.attend(request, running.news if held is None else running.over):
@@ -114,16 +104,16 @@ class IdempotentAnswers:
             self.end(repeat)
         return found
 
-    def hold(self, repeat: Repeat, feed: Feed, session_id: str, turn: Turn) -> None:
+    def hold(self, repeat: Repeat, opened: OpenAnswer) -> None:
         """The answer is a stream: requests with this key read it too until its end."""
         running = self._running.get((repeat.owner, repeat.key))
         if running is not None:
-            running.held = Held(feed, session_id, turn)
+            running.held = opened
             running.news.set()
 
-    def audience(self, repeat: Repeat | None) -> Audience:
+    def audience(self, repeat: Repeat) -> Audience:
         """Return the clients that wait for the answer of this first request, its own client included."""
-        running = None if repeat is None else self._running.get((repeat.owner, repeat.key))
+        running = self._running.get((repeat.owner, repeat.key))
         return Audience() if running is None or running.repeat is not repeat else running.audience
 
     def end(self, repeat: Repeat) -> None:

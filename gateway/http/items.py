@@ -4,8 +4,12 @@ Rules:
 - An item without `type` is a message. System and developer messages are instructions. The question is the last run of
   user messages; everything before it is context of the request.
 - Every item has an id that no other item of its conversation has: pages are found by it.
+- An `item_reference` names an item of an earlier response: the id of an item contains the id of its response, which is
+  looked up for its owner only. One that does not exist any more is a 400 that names it: leaving it out would change the
+  conversation.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +18,7 @@ from ostler.gateway.model.api_error import bad
 from ostler.gateway.model.ask import CallOutput, Entry
 from ostler.gateway.model.content import parts_of, words_of
 from ostler.gateway.model.records import NewMessage, Role
+from ostler.gateway.model.store import Store
 from ostler.pool.prompt import PromptPart
 from ostler.wire.json import JsonObject
 
@@ -217,3 +222,30 @@ def decision_of(item: JsonObject, param: str, names: ItemNames) -> CallOutput:
     text = f"{words}: {reason}" if isinstance(reason, str) and reason else words
     stored = {**item, "id": names.of(item, "mcprr")}
     return CallOutput(asked, text, stored, [{"type": "text", "text": text}], refused=not approve, always=always)
+
+
+ITEM = re.compile(r"[a-z]+_([0-9a-f]{32})[0-9a-f]{4}")
+
+
+async def resolved(items: str | Sequence[JsonObject] | None, store: Store, owner: str) -> str | list[JsonObject]:
+    """Return the input with every reference replaced by its item. Raises a 400."""
+    if isinstance(items, str):
+        return items
+    given = items or ()
+    return [
+        await referenced(item.get("id"), f"input[{place}]", store, owner)
+        if item.get("type") == "item_reference"
+        else item
+        for place, item in enumerate(given)
+    ]
+
+
+async def referenced(item_id: object, param: str, store: Store, owner: str) -> JsonObject:
+    """Return the item of a response of this owner. Raises a 400."""
+    found = ITEM.fullmatch(item_id) if isinstance(item_id, str) else None
+    response = await store.get_response(f"resp_{found[1]}", owner=owner) if found else None
+    output: Sequence[JsonObject] = () if response is None else response.body.get("output", ())
+    for item in output:
+        if item.get("id") == item_id:
+            return item
+    raise bad(f"{param}: there is no item {str(item_id)[:100]!r}; send it whole", f"{param}.id", "item_not_found")

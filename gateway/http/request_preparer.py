@@ -5,26 +5,20 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from ostler.gateway.config.keys import Caller
-from ostler.gateway.http.body import ResponseBody
+from ostler.gateway.http.body import ResponseBody, functions_of
 from ostler.gateway.http.decisions import PermissionAnswers, decided
-from ostler.gateway.http.feed import Feed
-from ostler.gateway.http.idempotency import Repeat
-from ostler.gateway.http.items import InputConversation, check_count, named, read_input
+from ostler.gateway.http.items import InputConversation, check_count, named, read_input, resolved
 from ostler.gateway.http.prefixes import ConversationEnd, Prefixes, digest_of
-from ostler.gateway.http.references import resolved
-from ostler.gateway.http.resource import Heading
 from ostler.gateway.http.session_finder import SessionFinder, Target
 from ostler.gateway.http.slash import Obeyed, Slash, write_down
-from ostler.gateway.http.validation import functions_of
-from ostler.gateway.http.writer import ResponseWriter
 from ostler.gateway.model import continuity
 from ostler.gateway.model.api_error import bad
 from ostler.gateway.model.ask import Ask, CallOutput, Entry, HistoryLine
 from ostler.gateway.model.errors import CallsAnswered, Draining
 from ostler.gateway.model.permits import NAME as PERMISSIONS
 from ostler.gateway.model.permits import PermissionRule
-from ostler.gateway.model.records import UNSTORED, ParkState, Role
-from ostler.gateway.turns.answer_sink import AnswerSink
+from ostler.gateway.model.records import UNSTORED, ParkState, ResponseRecord, Role
+from ostler.gateway.turns.answer import AnswerStream, Ended, StoredAnswer
 from ostler.gateway.turns.places import Places
 from ostler.gateway.turns.prompt import told_entries
 from ostler.gateway.turns.session import Reserved, Session
@@ -68,11 +62,6 @@ class Prepared:
     def store(self) -> bool:
         """Whether clients may read the response again."""
         return self.body.store is not False
-
-    @property
-    def size(self) -> int:
-        """The characters of the input."""
-        return len(self.ask.text) + sum(len(text) for _, text, _ in self.ask.preface)
 
 
 class RequestPreparer:
@@ -186,73 +175,53 @@ class RequestPreparer:
             return None
         return replace(prepared, session_id=held.session_id, ask=replace(prepared.ask, preface=()), place=place)
 
-    def learn(self, prepared: Prepared, answer_id: str, answer: str) -> None:
-        """Record the conversation with its answer, for the client's next request."""
-        if prepared.conversation is not None:
-            entries = [*prepared.conversation, (str(Role.ASSISTANT), answer, {})]
-            held = ConversationEnd(prepared.session_id, answer_id)
-            self._prefixes.learn(prepared.caller.name, digest_of(seed(prepared.ask), entries), held)
+    def answer(
+        self,
+        prepared: Prepared,
+        answer_id: str,
+        stored: Callable[[AnswerStream], StoredAnswer],
+        opening: ResponseRecord | None = None,
+    ) -> AnswerStream:
+        """Return the answer that the turn will write."""
+        functions = [str(tool["name"]) for tool in prepared.ask.tools]
+        answer = AnswerStream(answer_id, stored, opening=opening, functions=functions)
+        answer.on_end.append(lambda end: self._learn(prepared, answer_id, end))
+        return answer
 
-    def writer(
-        self, prepared: Prepared, feed: Feed | None, repeat: Repeat | None, ended: Callable[[str], None]
-    ) -> ResponseWriter:
-        """Return the sink that writes the answer."""
-        body, ask = prepared.body, prepared.ask
-        wall = self._sessions.deps.wall
-        answer_id = self._ids.make("resp")
-        heading = Heading(
-            answer_id,
-            int(wall()),
-            prepared.model,
-            body.previous_response_id,
-            prepared.slug,
-            body.instructions,
-            prepared.store,
-            bool(body.background),
-            body,
-        )
-        return ResponseWriter(
-            heading,
-            session_id=prepared.session_id,
-            owner=prepared.caller.name,
-            slug=prepared.slug,
-            input_items=prepared.items,
-            read=prepared.size,
-            functions=[str(tool["name"]) for tool in ask.tools],
-            wall=wall,
-            feed=feed,
-            repeat=repeat,
-            ended=ended,
-            said=lambda text: self.learn(prepared, answer_id, text),
-        )
-
-    def begin(self, prepared: Prepared, turn_id: str, writer: AnswerSink) -> Turn:
+    def begin(self, prepared: Prepared, answer: AnswerStream) -> Turn:
         """Start the turn in its session, or resume the parked one."""
         ask = prepared.ask
         if prepared.reply is not None:
-            return self._start_reply(prepared, prepared.reply, turn_id, writer)
+            return self._start_reply(prepared, prepared.reply, answer)
         if prepared.resumes is not None:
-            turn = self._sessions.resume(prepared.resumes, writer, list(prepared.outputs), turn_id)
+            turn = self._sessions.resume(prepared.resumes, answer, list(prepared.outputs))
             if turn is not None:
                 return turn
             self._decisions.refuse(prepared.outputs)
             # The waiting turn has ended meanwhile. `ask` is complete for a new turn: it contains the results.
         if prepared.place is None:
             session = self._sessions.of(prepared.session_id, prepared.caller.name)
-            return self._sessions.start(session, ask, turn_id, writer)
+            return self._sessions.start(session, ask, answer)
         session, place = prepared.place
         try:
-            return self._sessions.start(session, ask, turn_id, writer, place)
+            return self._sessions.start(session, ask, answer, place)
         except Draining:
             session.fill(place, None)
             raise
 
-    def _start_reply(self, prepared: Prepared, reply: str, turn_id: str, writer: AnswerSink) -> Turn:
+    def _learn(self, prepared: Prepared, answer_id: str, end: Ended) -> None:
+        """Record the conversation with its answer, for the client's next request."""
+        if prepared.conversation is not None and end.said:
+            entries = [*prepared.conversation, (str(Role.ASSISTANT), end.text, {})]
+            held = ConversationEnd(prepared.session_id, answer_id)
+            self._prefixes.learn(prepared.caller.name, digest_of(seed(prepared.ask), entries), held)
+
+    def _start_reply(self, prepared: Prepared, reply: str, answer: AnswerStream) -> Turn:
         """Return a turn without an agent, whose answer is the reply of a command."""
         deps = self._sessions.deps
-        turn = Turn(turn_id, prepared.ask, writer, TurnTimings(deps.clock))
-        work = write_down(deps.store, turn, prepared.session_id, prepared.caller.name, reply)
-        deps.tasks.start(work, f"reply {turn_id}")
+        turn = Turn(answer.id, prepared.ask, answer, TurnTimings(deps.clock))
+        work = write_down(deps.store, turn, prepared.session_id, prepared.caller.name, reply, now=deps.wall())
+        deps.tasks.start(work, f"reply {answer.id}")
         return turn
 
     def _ask(self, body: ResponseBody, said: InputConversation, key: TransportKey) -> Ask:

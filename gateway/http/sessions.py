@@ -6,6 +6,7 @@ Rules:
 - Reading never begins, resets or recovers a session.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -15,32 +16,21 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.chat.answer import ChatAnswer
-from ostler.gateway.chat.commands.registry import CommandKind
+from ostler.gateway.chat.answer import MessageEvents, message_document, stored_events, stored_message
 from ostler.gateway.chat.frontend import ChatFrontend
-from ostler.gateway.chat.message import AnswerStarted, ChatMessage, Notice, NoticeCallback
+from ostler.gateway.chat.message import ChatMessage, Notice
 from ostler.gateway.chat.session_keys import checked_key
-from ostler.gateway.http.answers import (
-    SESSION_HEADER,
-    caller_of,
-    document,
-    no_such_item,
-    page_of,
-    paged,
-    place_of,
-    stays,
-)
+from ostler.gateway.http.answering import Answering, Exchange
+from ostler.gateway.http.answers import caller_of, document, no_such_item, page_of, paged
 from ostler.gateway.http.answers import number as whole_number
-from ostler.gateway.http.body import read_json
-from ostler.gateway.http.errors import invalid, missing, of_outcome, reply
-from ostler.gateway.http.feed import Feed
-from ostler.gateway.http.idempotency import Held, IdempotentAnswers, Repeat, is_answer, session_of, whole
-from ostler.gateway.http.session_feed import Answers, SessionFeed, message_document, replayed
-from ostler.gateway.http.streaming import EventStream
+from ostler.gateway.http.body import read_json, typed
+from ostler.gateway.http.errors import missing, of_outcome
+from ostler.gateway.http.frames import EventEncoder
+from ostler.gateway.http.idempotency import session_of
+from ostler.gateway.http.streaming import KeptAnswers, OpenAnswer
 from ostler.gateway.model.api_error import bad
-from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
-from ostler.gateway.model.records import IdempotencyRecord, MessageRecord, SessionQuery, SessionRecord
-from ostler.gateway.turns.turn import Turn
+from ostler.gateway.model.records import MessageRecord, SessionQuery, SessionRecord
+from ostler.gateway.turns.answer import AnswerStream
 from ostler.wire.json import JsonObject
 
 LISTED = 100
@@ -57,40 +47,26 @@ class NewMessageBody(Struct, kw_only=True):
 class SessionRoutes:
     """The routes of /v1/sessions. One per gateway."""
 
-    def __init__(self, face: ChatFrontend, repeats: IdempotentAnswers) -> None:
+    def __init__(self, face: ChatFrontend, answering: Answering) -> None:
         self._face = face
-        self._repeats = repeats
-        self._answers = Answers()
-        self._deps = face.chat_deps.sessions.deps
-        self._store = self._deps.store
+        self._answering = answering
+        self._kept = KeptAnswers(most=0, bytes_at_most=0)
+        """Answers that are being given."""
+        self._store = face.chat_deps.sessions.deps.store
 
     async def say(self, request: Request) -> Response:
         """Serve POST /v1/sessions/{key}/messages: a message or a slash command."""
         caller = caller_of(request)
         key = checked_key(request.path_params["key"], caller.name)
-        body = message_body(await read_json(request))
-        staying = stays(request, self._deps.settings.on_disconnect)
-        if self._face.asks(body.text):
-            place_of(request).take()
-        repeat = await self._repeats.read(request, caller.name)
-        known = None if repeat is None else await self._repeats.begin(repeat, request)
-        if known is not None:
-            return self._again(known, stream=bool(body.stream))
-        listener = SessionFeed(Feed() if body.stream else None)
-        kept = None if repeat is None else partial(self._kept, repeat)
-        message = ChatMessage(key, body.text, tuple(body.attachments or ()), caller, kept)
-        with self._repeats.beginning(repeat):
-            exchange = await self._face.receive(message, self._listener(listener, repeat))
-            if isinstance(exchange, Notice):
-                return await self._said(exchange, listener, repeat)
-        turn = None if staying else exchange.turn
-        if listener.feed is None:
-            await self._repeats.audience(repeat).attend(request, exchange.answer.done, turn)
-            return self._whole(exchange)
-        self._answers.begin(exchange.session_id, listener.feed)
-        if repeat is not None:
-            self._repeats.hold(repeat, listener.feed, exchange.session_id, exchange.turn)
-        return self._stream(listener.feed, exchange.session_id, turn)
+        body = typed(await read_json(request), NewMessageBody)
+        message = ChatMessage(key, body.text, tuple(body.attachments or ()), caller)
+        exchange = Exchange(
+            partial(self._begin, message),
+            lambda known: stored(orjson.loads(known.body), session_of(known)),
+            asks=self._face.asks(body.text),
+            streams=bool(body.stream),
+        )
+        return await self._answering.answer(request, exchange)
 
     async def all(self, request: Request) -> Response:
         """Serve GET /v1/sessions: the caller's sessions, or the messages that match `q`."""
@@ -120,7 +96,7 @@ class SessionRoutes:
         turn."""
         session = await self._session(request)
         if flag(request, "stream"):
-            return self._stream(self._answers.running(session.id), session.id, None)
+            return self._answering.stream(self._running(session))
         wanted = page_of(request)
         after = None if wanted.after is None else whole_number(wanted.after)
         if wanted.after is not None and after is None:
@@ -139,70 +115,49 @@ class SessionRoutes:
             raise missing(f"there is no session {text[:100]!r}", "key")
         return session
 
-    def _listener(self, listener: SessionFeed, repeat: Repeat | None) -> NoticeCallback:
-        def tell(what: str, fields: JsonObject) -> None:
-            ends = what in set(TurnStatus)
-            listener.tell(what, message_document(CommandKind.ANSWER, fields) if ends else fields)
-            if ends and listener.feed is not None:
-                listener.feed.close()
-                self._answers.end(fields["session_id"], listener.feed)
-            if ends and repeat is not None:
-                self._repeats.end(repeat)
+    async def _begin(self, message: ChatMessage) -> OpenAnswer:
+        found = await self._face.receive(message)
+        if isinstance(found, Notice):
+            return self._noticed(found)
+        form, turn = found.form, found.turn
+        opened = OpenAnswer(
+            turn.answer,
+            partial(EventEncoder, form.events),
+            form.session_id,
+            turn,
+            reply=lambda end: of_outcome(end.outcome) if end.refused else form.document(end),
+        )
+        self._kept.add(message.caller.name, opened)
+        return opened
 
-        return tell
-
-    async def _said(self, said: Notice, listener: SessionFeed, repeat: Repeat | None) -> Response:
+    def _noticed(self, said: Notice) -> OpenAnswer:
+        """Return the reply of a command as an answer that is complete."""
+        deps = self._face.chat_deps.sessions.deps
         fields = {
-            "id": self._deps.ids.make("smsg"),
-            "created_at": int(self._deps.wall()),
+            "id": deps.ids.make("smsg"),
+            "created_at": int(deps.wall()),
             "session_id": said.session_id,
             "status": "completed",
             "text": said.text,
             "items": list(said.items),
         }
         message = message_document(said.kind, fields)
-        if repeat is not None:
-            await self._store.remember(repeat.record(message, said.session_id, self._deps.wall()))
-            self._repeats.end(repeat)
-        if listener.feed is None:
-            return document(message, said.session_id)
-        listener.tell("completed", message)
-        listener.feed.close()
-        return self._stream(listener.feed, said.session_id, None)
+        return replace(stored(message, said.session_id), receipt=message)
 
-    def _kept(self, repeat: Repeat, answer: ChatAnswer) -> IdempotencyRecord | None:
-        """Return the record for a repeated message; None if the turn gave no answer."""
-        if not is_answer(answer.outcome or TurnOutcome(TurnStatus.FAILED), agent_spoke=answer.agent_spoke):
-            return None
-        document = message_document(CommandKind.ANSWER, answer.document())
-        return repeat.record(document, answer.session_id, self._deps.wall())
-
-    def _again(self, known: IdempotencyRecord | Held, *, stream: bool) -> Response:
-        """Return the first answer again: its stream while it is written, or the stored answer."""
-        if isinstance(known, Held):
-            return self._stream(known.feed, known.session_id, None)
-        if not stream:
-            return whole(known)
-        feed = replayed(orjson.loads(known.body))
-        return self._stream(feed, session_of(known), None)
-
-    def _whole(self, asked: AnswerStarted) -> Response:
-        answer = asked.answer
-        outcome = answer.outcome or TurnOutcome(TurnStatus.FAILED)
-        if outcome.status is TurnStatus.FAILED and not answer.agent_spoke:
-            return reply(of_outcome(outcome), {SESSION_HEADER: asked.session_id})
-        return document(message_document(CommandKind.ANSWER, answer.document()), asked.session_id)
-
-    def _stream(self, feed: Feed, session_id: str | None, turn: Turn | None) -> Response:
-        return EventStream(feed, 0, self._deps.settings.keepalive, session_id=session_id, turn=turn)
+    def _running(self, session: SessionRecord) -> OpenAnswer:
+        """Return the answer that the session gives now, from its beginning; one without events if there is none."""
+        live = self._face.chat_deps.sessions.find(session.id)
+        for turn in [] if live is None else live.turns:
+            opened = self._kept.find(turn.answer.id, session.owner or "")
+            if opened is not None:
+                return opened
+        nothing = MessageEvents("", session.id, (), lambda _: {})
+        return OpenAnswer(AnswerStream.of([]), partial(EventEncoder, nothing), session.id)
 
 
-def message_body(given: Any) -> NewMessageBody:
-    """Return the typed request. Raises a 400 that names the wrong field."""
-    try:
-        return msgspec.convert(given, NewMessageBody)
-    except msgspec.ValidationError as error:
-        raise invalid(error) from error
+def stored(message: JsonObject, session_id: str | None) -> OpenAnswer:
+    """Return the answer that a message was."""
+    return OpenAnswer(stored_message(message), partial(EventEncoder, stored_events(message)), session_id)
 
 
 def number(request: Request, name: str, default: int, least: int, most: int) -> int:

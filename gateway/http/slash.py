@@ -128,18 +128,17 @@ def called(parts: Sequence[PromptPart]) -> CommandWords | None:
     return parse(parts[0].text) if len(parts) == 1 and isinstance(parts[0], TextPart) else None
 
 
-async def write_down(store: Store, turn: Turn, session_id: str, owner: str, reply: str) -> None:
+async def write_down(store: Store, turn: Turn, session_id: str, owner: str, reply: str, *, now: float) -> None:
     """Store a command's reply as an answer; only then tell the client."""
-    sink = turn.sink
+    answer = turn.answer
     try:
-        sink.begin()
-        sink.started()
-        sink.take(Text(reply))
-        kept = sink.close(TurnOutcome(TurnStatus.COMPLETED), [])
+        answer.start()
+        answer.take(Text(reply))
+        kept = answer.close(TurnOutcome(TurnStatus.COMPLETED), [], now)
         await store.commit_turn(TurnCommit(session_id, (), kept.response, kept.slug, owner, (), kept.answer))
     except StoreError as error:
         log.error("the reply %s to a command is not stored: %s", turn.id, error)  # noqa: TRY400 - the error says it all
-        sink.close(fault(error), [])
+        answer.close(fault(error), [], now)
     finally:
         turn.over.set()
-    sink.publish()
+    answer.publish()

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ostler.gateway.http.decisions import decided
 from ostler.gateway.http.items import InputConversation, messages_of, named, read_input
-from ostler.gateway.http.resource import incomplete
+from ostler.gateway.http.response_dialect import incomplete
 from ostler.gateway.model.errors import RequestRefused
 from ostler.gateway.model.ids import Ids
 from ostler.gateway.model.records import ResponseRecord, TurnBegin

@@ -52,6 +52,11 @@ class Ask:
     """(call id, function): calls of the stored conversation that have results in the preface."""
 
     @property
+    def size(self) -> int:
+        """The characters of the question and of what came with it."""
+        return len(self.text) + sum(len(text) for _, text, _ in self.preface)
+
+    @property
     def memorable(self) -> bool:
         """Whether memory takes part: it recalls for the question and is told of the answer."""
         return self.remembered and self.witnessed and bool(self.text)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ostler.bridge.calls import CallResult
 from ostler.gateway.model.outcome import StopCause, TurnOutcome, TurnStatus
-from ostler.gateway.turns.answer_sink import DiscardingSink
+from ostler.gateway.turns.answer import AnswerStream
 from ostler.gateway.turns.deps import SessionDeps
 from ostler.gateway.turns.pending_calls import ALWAYS, AskedCall, PendingCalls
 from ostler.gateway.turns.turn import Continuation, Turn
@@ -38,18 +38,18 @@ class CallHandover:
         turn.timings.tool_called()
         coming = turn.next = asyncio.get_running_loop().create_future()
         await self._turn_store.close_answer(turn, TurnOutcome(TurnStatus.COMPLETED), calls)
-        turn.sink.publish()
+        turn.answer.publish()
         came = await self._client(coming, pending, self._patience(calls))
         turn.next = None
         if came is None:
-            turn.sink = DiscardingSink()
+            turn.answer = AnswerStream(turn.answer_id)
             if turn.stopped is StopCause.DRAIN:  # The next run of the gateway asks again.
                 turn.left_open = True
             else:
                 await self._turn_store.give_up(calls)
             pending.close("the turn was stopped" if turn.stopped else "the client did not answer in time")
             return
-        turn.sink = came.sink
+        turn.answer = came.answer
         answered = {output.call_id for output in came.outputs}
         await self._turn_store.give_up([call for call in calls if call.call_id not in answered])
         await self._turn_store.take_results(turn, came)

@@ -33,7 +33,7 @@ from ostler.gateway.model.errors import (
 from ostler.gateway.model.outcome import StopCause, TurnOutcome, TurnStatus, failed, outcome_of, stopped, unasked
 from ostler.gateway.model.permits import PermissionRule, kind_of, of_function
 from ostler.gateway.model.session_context import SessionContext
-from ostler.gateway.turns.answer_sink import AnswerSink
+from ostler.gateway.turns.answer import COPIES, AnswerStream
 from ostler.gateway.turns.call_handover import SIGNS_OF_LIFE, CallHandover
 from ostler.gateway.turns.deps import SessionDeps
 from ostler.gateway.turns.faults import fault
@@ -41,10 +41,9 @@ from ostler.gateway.turns.host_events import CallsReady, CallsWaiting, HistoryCu
 from ostler.gateway.turns.pending_calls import ALWAYS, PendingCalls, Permission
 from ostler.gateway.turns.prompt import compose
 from ostler.gateway.turns.reports import TurnReport
-from ostler.gateway.turns.seat import SessionSeat
-from ostler.gateway.turns.seat_manager import SeatManager
+from ostler.gateway.turns.seat import SeatManager, SessionSeat
 from ostler.gateway.turns.toolset import NOTHING, SessionTools
-from ostler.gateway.turns.turn import COPIES, Continuation, Turn
+from ostler.gateway.turns.turn import Continuation, Turn
 from ostler.gateway.turns.turn_store import TurnStore
 from ostler.pool.agent.turn import AgentTurn
 from ostler.pool.errors import Phase, PoolError, TransportLost
@@ -224,7 +223,7 @@ class Session:
         if missing:
             raise OutputsMissing(missing)
 
-    def resume(self, sink: AnswerSink, outputs: Sequence[CallOutput], answer_id: str) -> Turn | None:
+    def resume(self, answer: AnswerStream, outputs: Sequence[CallOutput]) -> Turn | None:
         """Continue the parked turn with these results. None: it does not exist any more, so the conversation must be
         replayed.
 
@@ -241,8 +240,8 @@ class Session:
             turn.next.set_result(None)
             return None
         self.check_outputs([output.call_id for output in outputs])
-        turn.next.set_result(Continuation(sink, outputs))
-        turn.resumed = answer_id
+        turn.next.set_result(Continuation(answer, outputs))
+        turn.resumed = answer.id
         if pending is not None:
             pending.taken.update(output.call_id for output in outputs)
         return turn
@@ -438,7 +437,7 @@ class Session:
                 if answered and turn.ask.memorable:
                     self._deps.observer.turn_ended(self.id, turn.ask.text, turn.whole)
             finally:
-                turn.sink.publish()
+                turn.answer.publish()
 
     async def _sum_up(self, turn: Turn, outcome: TurnOutcome) -> None:
         """Report the turn, and take back a question that no agent got, unless its client was promised an answer."""
@@ -492,7 +491,7 @@ class Session:
             if turn.receipt and turn.stopped is StopCause.DRAIN and self.turn is not None:
                 await self.turn.over.wait()  # its question is stored by then, before this one
             await self._close(turn, unasked(turn.stopped or StopCause.CLIENT))
-            turn.sink.publish()
+            turn.answer.publish()
         finally:
             turn.over.set()
             self._leaving -= 1
@@ -505,7 +504,7 @@ class Session:
             return await self._turn_store.close_answer(turn, outcome, [])
         except Exception:
             log.exception("the end of turn %s of session %s is not stored by a fault of the gateway", turn.id, self.id)
-            turn.sink.close(failed("internal_error", "the gateway failed; its log says why"), [])
+            turn.answer.close(failed("internal_error", "the gateway failed; its log says why"), [], self._deps.wall())
             return None
 
 
@@ -518,16 +517,17 @@ def spoken(turn: Turn, outcome: TurnOutcome) -> TurnOutcome:
 
 
 def passed_on(turn: Turn, room: int, items: int, event: TurnEvent) -> bool:
-    """Pass one event to the sink. False if waiting calls must be handed to the client now."""
-    if turn.size > room:
+    """Add one event to the answer. False if waiting calls must be handed to the client now."""
+    answer = turn.answer
+    if answer.size > room:
         return True  # The turn was stopped; drop what still comes until the agent has reacted.
-    if turn.items >= items:
+    if answer.count >= items:
         turn.stop(StopCause.ITEMS)
     elif type(event) is CallsReady:
         return False
     elif type(event) is not CallsWaiting:
-        turn.take(shortened(event, room - turn.size))
-        if turn.size > room:
+        turn.take(shortened(event, room - answer.size))
+        if answer.size > room:
             turn.stop(StopCause.SIZE)
     return True
 

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator
 from ostler.gateway.model.ask import Ask, CallOutput
 from ostler.gateway.model.errors import Draining
 from ostler.gateway.model.outcome import StopCause
-from ostler.gateway.turns.answer_sink import AnswerSink
+from ostler.gateway.turns.answer import AnswerStream
 from ostler.gateway.turns.deps import SessionDeps
 from ostler.gateway.turns.seat_eviction import LOOKING, first_to_go
 from ostler.gateway.turns.session import Reserved, Session
@@ -80,10 +80,10 @@ class Sessions:
         """Return the session if it is in the table: busy, with a seat, or with a remembered one."""
         return self._table.get(session_id)
 
-    def start(self, session: Session, ask: Ask, turn_id: str, sink: AnswerSink, place: Reserved | None = None) -> Turn:
+    def start(self, session: Session, ask: Ask, answer: AnswerStream, place: Reserved | None = None) -> Turn:
         """Run a turn or queue it, at its reserved place if it has one. Raises `Draining`, `SessionQueueFull`."""
         self.check_open()
-        turn = Turn(turn_id, ask, sink, TurnTimings(self.deps.clock))
+        turn = Turn(answer.id, ask, answer, TurnTimings(self.deps.clock))
         if place is None:
             session.submit(turn)
         else:
@@ -117,12 +117,12 @@ class Sessions:
             self._at_its_work(session)
             yield
 
-    def resume(self, session_id: str, sink: AnswerSink, outputs: list[CallOutput], answer_id: str) -> Turn | None:
+    def resume(self, session_id: str, answer: AnswerStream, outputs: list[CallOutput]) -> Turn | None:
         """Continue a parked turn; None if it does not exist any more. Raises `Draining`, `CallsAnswered`,
         `OutputsMissing`."""
         self.check_open()
         session = self._table.get(session_id)
-        return None if session is None else session.resume(sink, outputs, answer_id)
+        return None if session is None else session.resume(answer, outputs)
 
     def waiting_for(self, call_id: str, owner: str) -> str | None:
         """Return the session of this owner whose parked turn waits for the result of this call."""

@@ -6,13 +6,17 @@ Rules:
   turn's `PendingCalls`; the others run here, and the agent reports them like any tool it used.
 - A call names the session of its binding (`SessionContext`); there is no "current" session.
 - Shared servers start in the background; the first turn that may use them waits for them.
+- While one of the gateway's own tools works, signs of life go into the turn: without them the inactivity limit would
+  take the agent for silent.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, TypeAlias
 
+from ostler.bridge.calls import CallResult, Dispatcher, ToolCall
 from ostler.bridge.offer import Offer, combined
 from ostler.bridge.session_facts import SessionFacts
 from ostler.bridge.threads import Threads
@@ -20,7 +24,6 @@ from ostler.bridge.tool import Tool
 from ostler.bridge.toolbelt import NO_SERVICES, Toolbelt
 from ostler.bridge.upstreams.shared import SessionUpstreams, Upstreams
 from ostler.gateway.model.session_context import SessionContext
-from ostler.gateway.turns.keep_alive import KeepAliveDispatcher
 from ostler.wire.json import JsonObject
 
 log = logging.getLogger(__name__)
@@ -114,3 +117,33 @@ class ToolsetFactory:
         for bound in self._of_memory if remembered else ():
             tools += [tool for tool in await bound(context) if tool.name not in taken]
         return Toolbelt(tools, threads=self._threads, services=self._services) if tools else None
+
+
+class KeepAliveDispatcher:
+    """A dispatcher that calls `beat` at an interval as long as one of its calls runs."""
+
+    def __init__(self, inner: Dispatcher, beat: Callable[[], None], every: float) -> None:
+        self._inner = inner
+        self._beat = beat
+        self._every = every
+        self._running = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __call__(self, call: ToolCall, /) -> CallResult:
+        self._running += 1
+        if self._timer is None:
+            self._wait()
+        try:
+            return await self._inner(call)
+        finally:
+            self._running -= 1
+            if not self._running and self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    def _wait(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._every, self._again)
+
+    def _again(self) -> None:
+        self._beat()
+        self._wait()

@@ -1,4 +1,4 @@
-"""One turn: its question, the sink of its answer, and how it is stopped.
+"""One turn: its question, its answer, and how it is stopped.
 
 Rules:
 - `stop` may be called at any moment from the queue to the end, and any number of times: the first reason counts.
@@ -14,26 +14,18 @@ from ostler.gateway.model.ask import Ask, CallOutput
 from ostler.gateway.model.correlation import ORIGIN, RequestOrigin
 from ostler.gateway.model.outcome import StopCause
 from ostler.gateway.model.records import TakenBack
-from ostler.gateway.turns.answer_sink import AnswerSink, DiscardingSink
+from ostler.gateway.turns.answer import AnswerStream
 from ostler.gateway.turns.pending_calls import ALWAYS, GRANTED, REFUSED, PendingCalls, Permission
 from ostler.gateway.turns.timings import TurnTimings
-from ostler.pool.agent.turn import AgentTurn, weigh
-from ostler.pool.events import HostEvent, MessageDropped, PermissionAsked, Plan, Text, Thought, ToolStarted, TurnEvent
-
-STREAMS = frozenset({Text, Thought})
-ITEMS = STREAMS | {ToolStarted, Plan, PermissionAsked, MessageDropped}
-"""Events that begin an item. Of streamed kinds, only the first of several in a row begins one."""
-EVENT = 256
-"""Approximate bytes that an event takes besides its text, for its frame and its piece."""
-COPIES = 4
-"""How often a text is held when its answer ends: as pieces, in its item, in what is stored, in what is sent."""
+from ostler.pool.agent.turn import AgentTurn
+from ostler.pool.events import HostEvent, Text, Thought, ToolStarted, TurnEvent
 
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
     """The request that brings the results of function calls."""
 
-    sink: AnswerSink
+    answer: AnswerStream
     outputs: Sequence[CallOutput]
 
 
@@ -43,17 +35,11 @@ class Turn:
 
     id: str
     ask: Ask
-    sink: AnswerSink
+    answer: AnswerStream
+    """The answer that is being written now."""
     timings: TurnTimings
-    said: list[str] = field(default_factory=list)
-    """Pieces of the present answer."""
     answered: list[str] = field(default_factory=list)
     """The texts of the earlier answers of this turn."""
-    size: int = 0
-    """Approximate memory of the present answer, in bytes."""
-    items: int = 0
-    """Approximate number of output items of the present answer. An item takes a hundred times the memory of a piece of
-    text."""
     left_out: int = 0
     """Lines of the conversation that did not fit the prompt."""
     asked: int | None = None
@@ -68,8 +54,6 @@ class Turn:
     """What to take back if its agent is never prompted."""
     pending_calls: PendingCalls | None = None
     agent: AgentTurn | None = None
-    streams: type[TurnEvent] | None = None
-    """Text or Thought, if the last item is a streamed one that still grows."""
     stopped: StopCause | None = None
     scope: asyncio.Timeout | None = None
     """The timeout that a stop triggers while there is no agent to cancel."""
@@ -90,11 +74,6 @@ class Turn:
     def answer_id(self) -> str:
         """The id of the present answer. Its stored messages have this id, and later requests continue from it."""
         return self.resumed or self.id
-
-    @property
-    def text(self) -> str:
-        """The text of the present answer so far."""
-        return "".join(self.said)
 
     @property
     def whole(self) -> str:
@@ -120,29 +99,20 @@ class Turn:
             return False
         pending.answer(permission_id, REFUSED if not allow else ALWAYS if always else GRANTED)
         if self.next is not None and not self.next.done() and not pending.waiting:
-            self.next.set_result(Continuation(DiscardingSink(), ()))
+            self.next.set_result(Continuation(AnswerStream(self.answer_id), ()))
         return True
 
     def take(self, event: TurnEvent) -> None:
-        """Count one event of the agent, and pass it to the sink."""
+        """Add one event of the agent to the answer."""
         kind = type(event)
-        self.size += EVENT
         if not self.answering:
             self.answering = kind is ToolStarted or (kind in (Text, Thought) and not event.text.isspace())  # type: ignore[union-attr] # narrowed by kind
         if kind is Text:
             if self.timings.spoke is None:
                 self.timings.speak()
-            self.said.append(event.text)  # type: ignore[union-attr] # narrowed by kind
-            self.size += COPIES * len(event.text)  # type: ignore[union-attr] # narrowed by kind
-        elif kind is Thought:
-            self.size += COPIES * len(event.text)  # type: ignore[union-attr] # narrowed by kind
         elif kind is ToolStarted:
             self.timings.tool_called()
-            self.size += weigh(event)
-        if kind in ITEMS and kind is not self.streams:
-            self.items += 1
-            self.streams = kind if kind in STREAMS else None
-        self.sink.take(event)
+        self.answer.take(event)
 
     def put(self, event: HostEvent) -> None:
         """Put an event of the gateway in its place among the agent's events."""

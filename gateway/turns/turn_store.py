@@ -28,7 +28,7 @@ from ostler.gateway.model.records import (
     TurnBegin,
     TurnCommit,
 )
-from ostler.gateway.turns.answer_sink import StoredAnswer
+from ostler.gateway.turns.answer import StoredAnswer
 from ostler.gateway.turns.deps import SessionDeps
 from ostler.gateway.turns.faults import fault
 from ostler.gateway.turns.pending_calls import AskedCall
@@ -60,7 +60,7 @@ class TurnStore:
             return
         held = await self.instructions()
         changed = ask.instructions if ask.instructions not in (None, held) else None
-        begin = TurnBegin(self._id, question_of(ask, turn.answer_id), turn.sink.begin(), dict(ask.answers), changed)
+        begin = TurnBegin(self._id, question_of(ask, turn.answer_id), turn.answer.opening, dict(ask.answers), changed)
         ids = await self._begin(turn, begin)
         turn.asked = ids[0]
         turn.undo = TakenBack(self._id, ids, tuple(begin.answers), None if changed is None else held)
@@ -103,12 +103,9 @@ class TurnStore:
     async def close_answer(self, turn: Turn, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> int | None:
         """Store the present answer. Return the id of its last message, 0 if there is none, None if it could not be
         stored."""
-        kept = turn.sink.close(outcome, calls)
-        text = turn.text
+        kept = turn.answer.close(outcome, calls, self._deps.wall())
+        text = turn.answer.text
         turn.answered.append(text)
-        turn.said.clear()
-        turn.size = turn.items = 0
-        turn.streams = None
         response_id = None if kept.response is None else kept.response.id
         stays = continuity.stays(
             told=turn.agent is not None, receipt=turn.receipt, drained=turn.stopped is StopCause.DRAIN
@@ -132,7 +129,7 @@ class TurnStore:
             ids = await self._store.commit_turn(commit)
         except StoreError as error:
             log.error("the end of turn %s of session %s is not stored: %s", turn.id, self._id, error)  # noqa: TRY400 - the error says it all
-            turn.sink.close(fault(error), [])
+            turn.answer.close(fault(error), [], self._deps.wall())
             return None
         turn.own.update(ids)
         self._deps.mirrors.grew(self._id)
@@ -171,7 +168,7 @@ class TurnStore:
         """Store the client's results, and the beginning of the next answer."""
         messages = [NewMessage(Role.TOOL, [output.item], output.text, turn.answer_id) for output in came.outputs]
         answers = {output.call_id: output.text for output in came.outputs}
-        await self._begin(turn, TurnBegin(self._id, messages, turn.sink.begin(), answers))
+        await self._begin(turn, TurnBegin(self._id, messages, turn.answer.opening, answers))
 
     async def give_up(self, calls: Sequence[AskedCall]) -> None:
         """Close permission requests that were settled without their client, so that a late answer is refused."""
@@ -195,13 +192,13 @@ class TurnStore:
             await self._deps.mirrors.rewrite(self._id)
         turn.asked = message_id
         turn.own.add(message_id)
-        await self._begin(turn, TurnBegin(self._id, (), turn.sink.begin()))
+        await self._begin(turn, TurnBegin(self._id, (), turn.answer.opening))
 
     async def _begin(self, turn: Turn, begin: TurnBegin) -> list[int]:
-        """Store the beginning of an answer; only then tell the sink."""
+        """Store the beginning of an answer; only then tell its readers."""
         ids = await self._store.begin_turn(begin)
         turn.own.update(ids)
-        turn.sink.started()
+        turn.answer.start()
         return ids
 
     def _parked(self, calls: Sequence[AskedCall], response_id: str | None) -> list[ParkedCall]:

@@ -13,12 +13,12 @@ from ostler.gateway.chat.deps import ChatDeps
 from ostler.gateway.chat.frontend import ChatFrontend
 from ostler.gateway.config.keys import Caller, KeyRing
 from ostler.gateway.config.load import Loaded
+from ostler.gateway.http.answering import Answering
 from ostler.gateway.http.application import application, table
 from ostler.gateway.http.auth_middleware import AuthMiddleware
 from ostler.gateway.http.chat import ChatCompletions
 from ostler.gateway.http.conversations import ConversationRoutes
 from ostler.gateway.http.correlation import Correlated
-from ostler.gateway.http.feed import Feeds
 from ostler.gateway.http.health import HealthRoutes
 from ostler.gateway.http.idempotency import IdempotentAnswers
 from ostler.gateway.http.keys import Keys
@@ -29,6 +29,7 @@ from ostler.gateway.http.responses import ResponseRoutes
 from ostler.gateway.http.session_finder import SessionFinder
 from ostler.gateway.http.sessions import SessionRoutes
 from ostler.gateway.http.slash import Slash
+from ostler.gateway.http.streaming import KeptAnswers
 from ostler.gateway.model.keyed_locks import KeyedLocks
 from ostler.gateway.model.release import version
 from ostler.gateway.ops.admin import Admin
@@ -72,14 +73,14 @@ def build_app(
     slash = Slash(commands, chat_deps) if gateway.commands_on_openai_api else None
     prefixes, remembers = Prefixes(gateway.sessions_max), settings.memory.openai_api
     preparer = RequestPreparer(sessions, SessionFinder(sessions), places, prefixes, slash, remembers=remembers)
-    feeds = Feeds(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
-    repeats = IdempotentAnswers(store)
-    responses = ResponseRoutes(sessions, preparer, feeds, repeats, eraser)
+    kept = KeptAnswers(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
+    answering = Answering(sessions.deps, IdempotentAnswers(store))
+    responses = ResponseRoutes(sessions, preparer, kept, answering, eraser)
     rows = table(
         responses,
-        ChatCompletions(sessions, preparer, repeats),
+        ChatCompletions(sessions, preparer, answering),
         conversations=ConversationRoutes(store, sessions.deps.ids, eraser),
-        sessions=SessionRoutes(ChatFrontend(chat_deps, commands, Admission(chat_deps), KeyedLocks()), repeats),
+        sessions=SessionRoutes(ChatFrontend(chat_deps, commands, Admission(chat_deps), KeyedLocks()), answering),
         models=ModelList(places.models, int(time.time())),
         health=HealthRoutes(sessions, lambda: [problem.text for problem in readiness.problems]),
     )

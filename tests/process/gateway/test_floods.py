@@ -17,10 +17,11 @@ import pytest
 
 from ostler.bridge.upstreams.process import LEASH
 from ostler.gateway.http.protocol import HEADERS_AT_MOST, PORTION
-from ostler.gateway.model.outcome import StopCause, TurnStatus, outcome_of
+from ostler.gateway.model.outcome import StopCause, TurnOutcome, TurnStatus, outcome_of
 from ostler.gateway.server.listener import listen_tcp
 from ostler.gateway.server.serving import Server
-from ostler.gateway.turns.output import OPEN_KEPT, SHOWN, OutputBuilder
+from ostler.gateway.turns.activities import OPEN_KEPT, SHOWN
+from ostler.gateway.turns.answer import AnswerStream
 from ostler.pool.events import Finished, StopReason, ToolStarted
 from tests.support.openai_oracle import judge_response
 from tests.support.serve_command import command
@@ -85,15 +86,13 @@ def test_n31_what_was_stopped_for_its_size_is_incomplete_whatever_its_agent_says
 
 
 def test_n31_tools_that_an_agent_never_ends_are_told_as_they_are_and_not_kept() -> None:
-    output = OutputBuilder(
-        lambda _kind, _fields: None, lambda _kind, _fields: lambda _piece: None, lambda kind: kind, ()
-    )
+    output = AnswerStream("a_1")
     for number in range(OPEN_KEPT + 3):
         output.take(ToolStarted(str(number), f"tool {number}", arguments={"text": "y" * 100_000}))
     told = [item["activity"] for item in output.items]
     assert [each["title"] for each in told] == ["tool 0", "tool 1", "tool 2"]
     assert all(len(each["arguments"]) <= SHOWN + 3 for each in told)
-    output.finish([], complete=True)
+    output.close(TurnOutcome(TurnStatus.COMPLETED), [], 0.0)
     assert len(output.items) == OPEN_KEPT + 3
 
 

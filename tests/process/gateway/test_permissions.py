@@ -18,7 +18,7 @@ from ostler.gateway.model.ask import Ask, CallOutput
 from ostler.gateway.model.outcome import StopCause
 from ostler.gateway.model.permits import PermissionRule
 from ostler.gateway.ops.settings_check import check
-from ostler.gateway.turns.answer_sink import DiscardingSink
+from ostler.gateway.turns.answer import AnswerStream
 from ostler.gateway.turns.session import Session
 from ostler.pool.keys import TransportKey
 from ostler.pool.prompt import TextPart
@@ -395,7 +395,7 @@ async def test_n37_an_answer_of_somebody_else_uses_up_no_question_and_no_call(tm
         results = [
             CallOutput(each, "no", {"type": "function_call_output"}, ()) for each in (question["id"], call["call_id"])
         ]
-        turn = served.gateway.sessions.resume(session, DiscardingSink(), results, "resp_1")
+        turn = served.gateway.sessions.resume(session, AnswerStream("resp_1"), results)
         assert turn is not None
         await soon(turn.over.wait(), "the turn ends with its result")
         assert served.rows("select state from parked_calls where call_id = ?", question["id"]) == [("waiting",)]
@@ -420,7 +420,7 @@ async def test_the_port_of_chat_faces_decides_while_the_turn_goes_on(served: Ser
     session = sessions.of(opened, "")
     key = TransportKey("demo", "demo", str(served.folder / "work"))
     ask = Ask(key, (TextPart("!ask remove it"),), "!ask remove it", ({"type": "message"},), rule=PermissionRule.ASK)
-    turn = sessions.start(session, ask, "turn_1", DiscardingSink())
+    turn = sessions.start(session, ask, AnswerStream("turn_1"))
     await eventually(lambda: bool(session.pending_permissions()), "the agent asks")
     (question,) = session.pending_permissions()
     assert (question.title, question.arguments) == ("remove it", "{}")

@@ -11,15 +11,15 @@ import httpx
 import pytest
 from starlette.requests import ClientDisconnect, Request
 
-from ostler.gateway.http.client_presence import WATCH
-from ostler.gateway.http.feed import Feed
-from ostler.gateway.http.idempotency import Held, IdempotentAnswers, Repeat
+from ostler.gateway.http.idempotency import IdempotentAnswers, Repeat
+from ostler.gateway.http.streaming import WATCH, OpenAnswer
 from ostler.gateway.model.ask import Ask
 from ostler.gateway.model.outcome import StopCause
-from ostler.gateway.turns.answer_sink import DiscardingSink
+from ostler.gateway.turns.answer import AnswerStream
 from ostler.gateway.turns.timings import TurnTimings
 from ostler.gateway.turns.turn import Turn
 from ostler.pool.keys import TransportKey
+from tests.support.answers import deltas
 from tests.support.served import SESSION, Served, serving
 from tests.support.waiting import eventually, soon
 
@@ -298,9 +298,10 @@ async def test_c19_another_request_with_the_key_of_a_running_one_is_refused_at_o
     running.cancel()
 
 
-def a_turn() -> Turn:
-    """One that runs nowhere."""
-    return Turn("t", Ask(TransportKey("demo", "demo", "/"), (), "", ()), DiscardingSink(), TurnTimings(lambda: 0.0))
+def an_answer() -> OpenAnswer:
+    """The stream of a turn that runs nowhere."""
+    ask, stream = Ask(TransportKey("demo", "demo", "/"), (), "", ()), AnswerStream("t")
+    return OpenAnswer(stream, deltas, "sess_1", Turn("t", ask, stream, TurnTimings(lambda: 0.0)))
 
 
 async def test_c19_an_end_that_comes_twice_leaves_the_next_request_its_key(served: Served) -> None:
@@ -311,22 +312,24 @@ async def test_c19_an_end_that_comes_twice_leaves_the_next_request_its_key(serve
     assert await repeats.begin(second, here) is None
     repeats.end(first)
     waiting = asyncio.create_task(repeats.begin(third, here))
-    repeats.hold(second, Feed(), "sess_1", a_turn())
-    assert isinstance(await soon(waiting, "the stream of the second"), Held)
+    held = an_answer()
+    repeats.hold(second, held)
+    assert await soon(waiting, "the stream of the second") is held
     repeats.end(second)
     repeats.end(second)
 
 
 async def test_c19_nobody_joins_a_stream_that_was_stopped(served: Served) -> None:
-    repeats, here, turn = (
+    repeats, here, held = (
         IdempotentAnswers(served.gateway.store),
         Request({"type": "http"}, asyncio.Event().wait),
-        a_turn(),
+        an_answer(),
     )
     first, second = [Repeat("k", "", "same") for _ in range(2)]
     assert await repeats.begin(first, here) is None
-    repeats.hold(first, Feed(), "sess_1", turn)
-    turn.stop(StopCause.DISCONNECT)
+    repeats.hold(first, held)
+    assert held.turn is not None
+    held.turn.stop(StopCause.DISCONNECT)
     waiting = asyncio.create_task(repeats.begin(second, here))
     await eventually(lambda: waiting_clients() == 1, "the second waits")
     repeats.end(first)

@@ -16,25 +16,25 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from ostler.gateway.http.fast_path import CYCLE, fast_path_of
-from ostler.gateway.http.feed import Feed
-from ostler.gateway.http.frames import frames_of
+from ostler.gateway.http.frames import frame
 from ostler.gateway.http.protocol import JsonHttp
-from ostler.gateway.http.streaming import EventStream
+from ostler.gateway.http.streaming import EventStream, OpenAnswer
 from ostler.gateway.server.listener import listen_tcp
 from ostler.gateway.server.serving import Server
+from ostler.gateway.turns.answer import AnswerStream
+from tests.support.answers import DELTA, deltas, end, said, say
 from tests.support.waiting import eventually, soon
 
-MOULD = frames_of("delta", {}, "text")
 CHUNK = re.compile(rb"([0-9a-f]+)\r\n")
 HELD_AT_MOST = 1024 * 1024
-"""For a client that reads nothing: uvicorn's 64 KiB, and what is taken from a feed at once."""
+"""For a client that reads nothing: uvicorn's 64 KiB, and what is taken from an answer at once."""
 
 
 @dataclass
 class Stage:
     """An application that is one stream; it counts what goes the long way, through all layers."""
 
-    feed: Feed = field(default_factory=Feed)
+    stream: AnswerStream = field(default_factory=lambda: AnswerStream("a_1"))
     long_way: int = 0
     answer: RequestResponseCycle | None = None
     begun: asyncio.Event = field(default_factory=asyncio.Event)
@@ -49,13 +49,13 @@ class Stage:
             await send(message)
 
         try:
-            await EventStream(self.feed, 0, 60.0, session_id=None, turn=None)(scope, receive, counted)
+            await EventStream(OpenAnswer(self.stream, deltas), 0, 60.0)(scope, receive, counted)
         finally:
             self.over.set()
 
     @property
     def held(self) -> int:
-        """Bytes that wait for the client outside of the feed."""
+        """Bytes that wait for the client outside of the answer."""
         assert self.answer is not None
         size: int = self.answer.transport.get_write_buffer_size()
         return size
@@ -98,43 +98,42 @@ async def test_pieces_that_come_alone_pass_the_layers_by_and_the_end_does_not() 
     stage = Stage()
     async with listener_of(stage) as (reader, _):
         for number in range(20):
-            stage.feed.append_delta(MOULD, f"piece {number}")
-            expected = MOULD(number, f"piece {number}")
+            say(stage.stream, f"piece {number}")
+            expected = DELTA(number, f"piece {number}")
             assert await soon(reader.readuntil(b"\n\n\r\n"), "the piece") == b"%x\r\n%b\r\n" % (len(expected), expected)
-        stage.feed.write(b"last\n\n")
-        stage.feed.close()
-        assert body_of(await soon(reader.read(), "the end")) == b"last\n\n"
+        end(stage.stream)
+        assert body_of(await soon(reader.read(), "the end")) == frame("last", 20, {})
         assert await soon(reader.read(), "nothing more") == b""
         await soon(stage.over.wait(), "the application is done")
     # The first one may come before the stream waits for it, the last one comes with the end.
     assert 1 <= stage.long_way <= 2
 
 
-async def test_a_client_that_reads_nothing_is_told_everything_later_and_costs_what_the_feed_holds() -> None:
+async def test_a_client_that_reads_nothing_is_told_everything_later_and_costs_what_the_answer_holds() -> None:
     stage, word = Stage(), "x" * 1000
     count = 20_000
     async with listener_of(stage) as (reader, _):
         for number in range(count):
-            stage.feed.append_delta(MOULD, word)
+            say(stage.stream, word)
             if number % 100 == 0:
                 await asyncio.sleep(0)
         assert stage.answer is not None
         flow = stage.answer.flow
         await eventually(lambda: flow.write_paused, "the connection takes no more")
         assert stage.held < HELD_AT_MOST
-        stage.feed.close()
+        end(stage.stream)
         body = body_of(await soon(reader.read(), "the rest"))
-    assert body == b"".join(MOULD(number, word) for number in range(count))
+    assert body == said(*[word] * count) + frame("last", count, {})
     assert stage.long_way < count
 
 
 async def test_a_client_that_leaves_ends_its_stream() -> None:
     stage = Stage()
     async with listener_of(stage) as (_, writer):
-        stage.feed.append_delta(MOULD, "a")
+        say(stage.stream, "a")
         writer.close()
         await soon(stage.over.wait(), "the stream is left")
-        stage.feed.append_delta(MOULD, "b")
+        say(stage.stream, "b")
         await asyncio.sleep(0)
 
 
@@ -151,7 +150,7 @@ async def test_a_client_that_leaves_with_another_request_behind_its_stream_is_no
         writer.close()
 
         def left() -> bool:
-            stage.feed.append_delta(MOULD, "a")
+            say(stage.stream, "a")
             return stage.over.is_set()
 
         await eventually(left, "the stream is left")

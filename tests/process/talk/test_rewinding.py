@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from ostler.gateway.chat.answer import ChatAnswer
 from ostler.gateway.chat.question import question_of
 from ostler.gateway.model.observers import SwitchReason
 from ostler.gateway.model.permits import PermissionRule
+from ostler.gateway.turns.answer import AnswerStream
 from ostler.pool.keys import TransportKey
 from tests.support.chats import Chat, texts
 from tests.support.served import Served
@@ -150,12 +150,12 @@ async def test_d13_rd6_a_question_that_is_no_longer_the_last_one_is_not_asked_ag
     session = await talked(chat, "u1", "u2")
     first, *_ = await served.gateway.store.history(session)
     key = TransportKey("demo", "demo", str(served.folder / "work"))
-    answer = ChatAnswer("smsg_d13", session, 0, lambda what, fields: None)
+    answer = AnswerStream("smsg_d13")
     sessions = served.gateway.sessions
-    sessions.start(sessions.of(session, ""), question_of(first).ask(key, PermissionRule.DENY), answer.id, answer)
-    await answer.done.wait()
-    assert answer.outcome is not None
-    assert answer.outcome.code == "conversation_moved"
+    turn = sessions.start(sessions.of(session, ""), question_of(first).ask(key, PermissionRule.DENY), answer)
+    await turn.over.wait()
+    assert answer.end is not None
+    assert answer.end.outcome.code == "conversation_moved"
     assert rows(served, session) == ["u1", "echo: u1", "u2", "echo: u2"]
     assert len(since.prompts) == 2
 

@@ -15,8 +15,8 @@ from ostler.gateway.http.prefixes import Prefixes, digest_of
 from ostler.gateway.http.session_finder import slug_of
 from ostler.gateway.model.api_error import ApiError
 from ostler.gateway.model.model_names import Models
+from ostler.gateway.turns.activities import named
 from ostler.gateway.turns.faults import fault
-from ostler.gateway.turns.output import named
 from ostler.pool.errors import BreakerOpen, PoolError, PoolPaused, PoolSaturated
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}

@@ -4,7 +4,7 @@ from dataclasses import MISSING, fields
 from itertools import count
 
 from ostler.gateway.model.ask import Ask
-from ostler.gateway.turns.answer_sink import DiscardingSink
+from ostler.gateway.turns.answer import AnswerStream
 from ostler.gateway.turns.pending_calls import PendingCalls
 from ostler.gateway.turns.timings import TurnTimings
 from ostler.gateway.turns.turn import Turn
@@ -12,7 +12,7 @@ from ostler.pool.events import PermissionAsked, TurnEvent
 from ostler.pool.keys import TransportKey
 
 KEY = TransportKey("demo", "demo", "/tmp")
-GIVEN = {"id", "ask", "sink", "timings", "origin"}
+GIVEN = {"id", "ask", "answer", "timings", "origin"}
 """What a turn is made of; everything else is its own state."""
 
 
@@ -20,7 +20,7 @@ async def test_w06_a_new_turn_starts_with_default_approval_state() -> None:
     clock = count()
 
     def turn(name: str) -> Turn:
-        return Turn(name, Ask(KEY, (), "hello", ()), DiscardingSink(), TurnTimings(lambda: float(next(clock))))
+        return Turn(name, Ask(KEY, (), "hello", ()), AnswerStream(name), TurnTimings(lambda: float(next(clock))))
 
     def put(event: TurnEvent) -> None:
         del event
