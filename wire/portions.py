@@ -18,17 +18,21 @@ FREE, RESTS, LONGEST_REST = 0.005, 3.0, 0.1
 """`FREE`: seconds of work that cost no pause. `RESTS`: how many times the work a pause lasts. `LONGEST_REST`: the
 longest pause in seconds.
 """
+FREE_ALONE = 0.02
+"""`FREE` of a sender that was alone when it paused last: whoever comes then waits this long at most."""
 
 
 class Portions:
     """The bytes of one sender that are not delivered yet."""
 
-    __slots__ = ("_lines", "_reads", "_size", "held")
+    __slots__ = ("_lines", "_reads", "_size", "_taken", "held")
 
     def __init__(self, *, lines: int = LINES, size: int = SIZE) -> None:
         self._lines = lines
         self._size = size
         self._reads: deque[bytes] = deque()
+        self._taken = 0
+        """How much of the first read was taken."""
         self.held = 0
         """The number of waiting bytes."""
 
@@ -46,20 +50,26 @@ class Portions:
         """Remove and return the next portion; empty if nothing waits."""
         if not self._reads:
             return b""
-        data = self._reads.popleft()
-        portion = data[: self._size]
-        if portion.count(b"\n") > self._lines:
-            rest = portion.split(b"\n", self._lines)[-1]
-            portion = portion[: len(portion) - len(rest)]
-        if len(portion) < len(data):
-            self._reads.appendleft(data[len(portion) :])
-        self.held -= len(portion)
-        return portion
+        data, start = self._reads[0], self._taken
+        most = start + self._size
+        end = start
+        for _ in range(self._lines):
+            end = data.find(b"\n", end, most) + 1
+            if not end:  # fewer lines than that
+                end = min(most, len(data))
+                break
+        if end < len(data):
+            self._taken = end
+        else:
+            self._reads.popleft()
+            self._taken = 0
+        self.held -= end - start
+        return data[start:end]
 
     def clear(self) -> None:
         """Drop everything: the consumer is gone."""
         self._reads.clear()
-        self.held = 0
+        self._taken = self.held = 0
 
 
 class LoopShare:
@@ -71,16 +81,24 @@ class LoopShare:
     Senders may share one object if a new sender costs its maker nothing.
     """
 
-    __slots__ = ("_free_at", "_used")
+    __slots__ = ("_free", "_free_at", "_used")
 
     def __init__(self) -> None:
         self._used = 0.0
+        self._free = FREE
         self._free_at = 0.0
 
     def wait_after(self, seconds: float, now: float) -> float:
         """Charge this much work; return how long to wait before the next portion."""
         self._used += seconds
-        if self._used >= FREE:
+        if self._used >= self._free:
             rest = min(self._used * RESTS, LONGEST_REST)
             self._used, self._free_at = 0.0, max(now, self._free_at) + rest
+        return max(0.0, self._free_at - now)
+
+    def wait_more(self, now: float, *, alone: bool) -> float:
+        """How long the pause that has begun still lasts; not at all if nobody else used the loop in it."""
+        self._free = FREE_ALONE if alone else FREE
+        if alone:
+            self._free_at = now
         return max(0.0, self._free_at - now)

@@ -3,7 +3,11 @@
 import asyncio
 from collections.abc import Callable
 
-from ostler.process.pipes import Inflow
+import pytest
+
+from ostler.process import pipes
+from ostler.process.pipes import CHEAP_PORTIONS, Inflow
+from ostler.wire import portions
 from ostler.wire.portions import LINES
 from tests.support.waiting import soon
 
@@ -33,6 +37,13 @@ def inflow(receive: Callable[[bytes], None], ended: asyncio.Event) -> tuple[Infl
     return end, pipe
 
 
+@pytest.fixture
+def costly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each portion costs more than next to nothing."""
+    monkeypatch.setattr(pipes, "CHEAP", -1.0)
+
+
+@pytest.mark.usefixtures("costly")
 async def test_n31_a_child_that_writes_without_end_gets_its_share_and_no_more() -> None:
     heard, ended = list[tuple[str, int]](), asyncio.Event()
     loud, pipe = inflow(lambda data: heard.append(("loud", data.count(b"\n"))), ended)
@@ -66,6 +77,7 @@ async def test_n31_it_is_read_from_again_when_all_was_looked_at() -> None:
     assert pipe.told == ["pause", "resume"]
 
 
+@pytest.mark.usefixtures("costly")
 async def test_n31_what_nobody_wants_any_more_is_dropped() -> None:
     heard, ended = list[bytes](), asyncio.Event()
     loud, _ = inflow(heard.append, ended)
@@ -74,3 +86,63 @@ async def test_n31_what_nobody_wants_any_more_is_dropped() -> None:
     loud.connection_lost(None)
     await soon(ended.wait(), "the end")
     assert len(heard) == 1
+
+
+async def test_n31_what_costs_next_to_nothing_is_delivered_together_and_not_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pipes, "CHEAP", 3600.0)
+    heard, ended = list[str](), asyncio.Event()
+    loud, _ = inflow(lambda _data: heard.append("loud"), ended)
+    loop = asyncio.get_running_loop()
+    loop.call_soon(heard.append, "another")
+    loud.data_received(b"x\n" * LINES * (CHEAP_PORTIONS + 2))
+    loud.connection_lost(None)
+    await soon(ended.wait(), "the end of the loud one")
+    assert heard == ["loud"] * CHEAP_PORTIONS + ["another"] + ["loud"] * 2
+
+
+class Looking(portions.LoopShare):
+    """Says when a pause was looked at."""
+
+    __slots__ = ("looked",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked = asyncio.Event()
+
+    def wait_more(self, now: float, *, alone: bool) -> float:
+        self.looked.set()
+        return super().wait_more(now, alone=alone)
+
+
+@pytest.mark.usefixtures("costly")
+async def test_n31_a_sender_pauses_only_while_others_use_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FREE", "FREE_ALONE"):
+        monkeypatch.setattr(portions, name, 0.0)
+    for name in ("RESTS", "LONGEST_REST"):
+        monkeypatch.setattr(portions, name, 1e12)  # no pause ends by itself
+    share = Looking()
+    monkeypatch.setattr(pipes, "LoopShare", lambda: share)
+    heard, ended, busy = list[bytes](), asyncio.Event(), True
+    loop = asyncio.get_running_loop()
+
+    def spin() -> None:
+        if busy:
+            loop.call_soon(spin)
+
+    spin()
+    loud, _ = inflow(heard.append, ended)
+    loud.data_received(FLOOD)
+    await soon(share.looked.wait(), "a look at the pause")
+    share.looked.clear()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(share.looked.wait(), 20 * pipes.LOOK)
+    assert loud.behind, "it pauses for the other"
+    loud.drop()
+    busy, share = False, Looking()
+    alone, _ = inflow(heard.append, ended)
+    alone.data_received(FLOOD)
+    alone.connection_lost(None)
+    await soon(ended.wait(), "a sender that is alone")
+    assert share.looked.is_set()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.wire.portions import FREE, LONGEST_REST, RESTS, LoopShare, Portions
+from ostler.wire.portions import FREE, FREE_ALONE, LONGEST_REST, RESTS, LoopShare, Portions
 
 READS = st.lists(st.lists(st.sampled_from([b"\n", b"a", b"bcd\n", b"e" * 50]), max_size=40).map(b"".join))
 
@@ -56,3 +56,16 @@ def test_n31_a_burst_is_free_and_much_is_not() -> None:
     assert share.wait_after(0.0, 1.1) > 0.0, "who comes now waits as long as the others"
     assert share.wait_after(0.0, 9.0) == 0.0
     assert share.wait_after(60.0, 9.0) == pytest.approx(LONGEST_REST)
+
+
+def test_n31_who_is_alone_does_not_wait_and_who_is_not_waits_to_the_end() -> None:
+    share = LoopShare()
+    rest = share.wait_after(FREE, 1.0)
+    assert share.wait_more(1.001, alone=False) == pytest.approx(rest - 0.001)
+    share = LoopShare()
+    assert share.wait_after(FREE, 1.0) > 0.0
+    assert share.wait_more(1.001, alone=True) == 0.0
+    assert share.wait_after(FREE_ALONE / 2, 1.002) == 0.0, "it may work longer before it looks again"
+    assert share.wait_after(FREE_ALONE, 1.1) > 0.0
+    assert share.wait_more(1.1, alone=False) > 0.0
+    assert share.wait_after(FREE, 9.0) > 0.0, "now others are there, and it looks as often as usual"
