@@ -5,7 +5,6 @@ its own work.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from ostler.pool.core.values import (
     ClaimId,
@@ -24,8 +23,14 @@ from ostler.pool.core.values import (
 )
 
 
+class Action:
+    """The base of every action."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class StartSlot:
+class StartSlot(Action):
     """Start a process. A spare is started with `key`'s spec but belongs to no key until it is adopted.
 
     Answered by SlotStarted, or by SlotStartFailed and then SlotGone.
@@ -38,7 +43,7 @@ class StartSlot:
 
 
 @dataclass(frozen=True, slots=True)
-class AdoptSlot:
+class AdoptSlot(Action):
     """The process, a spare or one of the key's reserve, now belongs to this key, with the seats that it has."""
 
     slot: SlotId
@@ -46,7 +51,7 @@ class AdoptSlot:
 
 
 @dataclass(frozen=True, slots=True)
-class StopSlot:
+class StopSlot(Action):
     """End the process tree; answered by SlotGone. A hard stop may follow a graceful one."""
 
     slot: SlotId
@@ -55,7 +60,7 @@ class StopSlot:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSeat:
+class OpenSeat(Action):
     """Open an agent session with these tools, and with what its claim gave to resume; answered by SeatOpened or
     SeatOpenFailed.
     """
@@ -68,7 +73,7 @@ class OpenSeat:
 
 
 @dataclass(frozen=True, slots=True)
-class CloseSeat:
+class CloseSeat(Action):
     """End a seat; one that is still opening is closed as soon as it is open. Answered by SeatClosed."""
 
     seat: SeatId
@@ -76,7 +81,7 @@ class CloseSeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Action):
     """The claim holds this lease from now on."""
 
     claim: ClaimId
@@ -90,7 +95,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Action):
     claim: ClaimId
     kind: RefusalKind
     waited: float
@@ -101,7 +106,7 @@ class Refuse:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveRequested:
+class MoveRequested(Action):
     """The lease's process retires, or its seat has lost its tools: release the lease at the next turn boundary and
     claim another.
     """
@@ -112,7 +117,7 @@ class MoveRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class SeatsLost:
+class SeatsLost(Action):
     """These leases are over; each is reported exactly once."""
 
     slot: SlotId
@@ -122,28 +127,28 @@ class SeatsLost:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Action):
     """Check that the process responds; answered by ProbeAnswered or ProbeMissed."""
 
     slot: SlotId
 
 
 @dataclass(frozen=True, slots=True)
-class WakeAt:
+class WakeAt(Action):
     """Send a Tick at this time. The latest WakeAt replaces the earlier ones."""
 
     time: float
 
 
 @dataclass(frozen=True, slots=True)
-class ForgetKey:
+class ForgetKey(Action):
     """The core has forgotten an unused key: register it again before its next claim."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
-class Notable:
+class Notable(Action):
     """Something to log and count; it needs no other action."""
 
     what: Counted
@@ -151,20 +156,3 @@ class Notable:
     slot: SlotId | None = None
     cause: RetireReason | None = None
     text: str = ""
-
-
-Action: TypeAlias = (
-    StartSlot
-    | AdoptSlot
-    | StopSlot
-    | OpenSeat
-    | CloseSeat
-    | Grant
-    | Refuse
-    | MoveRequested
-    | SeatsLost
-    | Probe
-    | WakeAt
-    | ForgetKey
-    | Notable
-)

@@ -5,14 +5,19 @@ the core draws no random numbers.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.values import ClaimId, Key, KeySpec, LeaseId, Owner, ResumeToken, SeatId, SeatTools, SlotId
 
 
+class CoreEvent:
+    """The base of every event."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class KeyRegistered:
+class KeyRegistered(CoreEvent):
     """A key, or the new configuration of a known key: sent again whenever its spec changes."""
 
     key: Key
@@ -20,7 +25,7 @@ class KeyRegistered:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(CoreEvent):
     """A caller wants a seat with these tools.
 
     `resume`: given, the claim wants a seat of its own, opened with this value (`OpenSeat.resume`) and granted to no
@@ -39,32 +44,32 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimAbandoned:
+class ClaimAbandoned(CoreEvent):
     """The caller gave up, before or after the claim was granted."""
 
     claim: ClaimId
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseReleased:
+class LeaseReleased(CoreEvent):
     lease: LeaseId
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(CoreEvent):
     """The first answer on this lease has begun, or its first turn ended without one: no answer is pending any more."""
 
     lease: LeaseId
 
 
 @dataclass(frozen=True, slots=True)
-class SlotStarted:
+class SlotStarted(CoreEvent):
     slot: SlotId
     jitter: float
 
 
 @dataclass(frozen=True, slots=True)
-class SlotStartFailed:
+class SlotStartFailed(CoreEvent):
     """The start failed.
 
     `retryable` False: until the breaker's cool-down is over, only a claim (or Reconnect) starts it again. `shortage`:
@@ -80,7 +85,7 @@ class SlotStartFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotDied:
+class SlotDied(CoreEvent):
     """The process ended by itself. `text` holds its pid, its exit code and the last lines of stderr."""
 
     slot: SlotId
@@ -88,21 +93,21 @@ class SlotDied:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotSpent:
+class SlotSpent(CoreEvent):
     """The process ended together with the one session it held, as its provider declares: this is no failure."""
 
     slot: SlotId
 
 
 @dataclass(frozen=True, slots=True)
-class SlotGone:
+class SlotGone(CoreEvent):
     """The whole process tree is reaped; only now does the process stop counting against the caps."""
 
     slot: SlotId
 
 
 @dataclass(frozen=True, slots=True)
-class SeatMade:
+class SeatMade(CoreEvent):
     """The agent has answered the open and may be asked for the next one; this seat still waits for its tools or for the
     end of a replay. Optional: a seat that is opened or fails counts as made too.
     """
@@ -111,18 +116,18 @@ class SeatMade:
 
 
 @dataclass(frozen=True, slots=True)
-class SeatOpened:
+class SeatOpened(CoreEvent):
     seat: SeatId
 
 
 @dataclass(frozen=True, slots=True)
-class SeatOpenFailed:
+class SeatOpenFailed(CoreEvent):
     seat: SeatId
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class SeatClosed:
+class SeatClosed(CoreEvent):
     """`clean` False: the agent could not really close the session, so it lives on inside the process."""
 
     seat: SeatId
@@ -130,14 +135,14 @@ class SeatClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class SeatBroken:
+class SeatBroken(CoreEvent):
     """A parked or leased seat lost its tool relay: it is never granted, and its holder should take another seat."""
 
     seat: SeatId
 
 
 @dataclass(frozen=True, slots=True)
-class MemorySampled:
+class MemorySampled(CoreEvent):
     """A measurement. `size`: the process's share of the machine's memory, for the budget; `own`: its own memory, to see
     it grow; `sessions`: the sessions it holds, because a seat is recorded before it uses any memory.
     """
@@ -149,17 +154,17 @@ class MemorySampled:
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeAnswered:
+class ProbeAnswered(CoreEvent):
     slot: SlotId
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeMissed:
+class ProbeMissed(CoreEvent):
     slot: SlotId
 
 
 @dataclass(frozen=True, slots=True)
-class KeepWarm:
+class KeepWarm(CoreEvent):
     """Keep at least this many seats parked from now on; 0 removes the floor."""
 
     key: Key
@@ -168,93 +173,60 @@ class KeepWarm:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(CoreEvent):
     """Grant and start nothing for the key, or for all keys (`None`); claims wait until their deadline."""
 
     key: Key | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(CoreEvent):
     key: Key | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class DrainKey:
+class DrainKey(CoreEvent):
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
-class StopWarming:
+class StopWarming(CoreEvent):
     """Keep nothing warm for the key and let its processes end, until a caller asks for the key again."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
-class LimitsChanged:
+class LimitsChanged(CoreEvent):
     """Other limits from now on. Processes over a lowered cap end when they have no leases; no lease is cut short."""
 
     limits: Limits
 
 
 @dataclass(frozen=True, slots=True)
-class Recycle:
+class Recycle(CoreEvent):
     """Replace this process, then retire it."""
 
     slot: SlotId
 
 
 @dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(CoreEvent):
     slot: SlotId
 
 
 @dataclass(frozen=True, slots=True)
-class Reconnect:
+class Reconnect(CoreEvent):
     """Forget the key's start failures: the operator has fixed their cause."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(CoreEvent):
     """Time passed. Everything that is due by the clock alone is done on a Tick."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shutdown:
+class Shutdown(CoreEvent):
     pass
-
-
-CoreEvent: TypeAlias = (
-    KeyRegistered
-    | Claim
-    | ClaimAbandoned
-    | LeaseReleased
-    | Answered
-    | SlotStarted
-    | SlotStartFailed
-    | SlotDied
-    | SlotSpent
-    | SlotGone
-    | SeatMade
-    | SeatOpened
-    | SeatOpenFailed
-    | SeatClosed
-    | SeatBroken
-    | MemorySampled
-    | ProbeAnswered
-    | ProbeMissed
-    | KeepWarm
-    | Pause
-    | Resume
-    | DrainKey
-    | StopWarming
-    | LimitsChanged
-    | Recycle
-    | Kill
-    | Reconnect
-    | Tick
-    | Shutdown
-)

@@ -18,7 +18,7 @@ async def test_handshake(provider_harness: ProviderHarness) -> None:
     assert transport.info.name
     assert transport.info.version
     assert transport.lost is None
-    assert (transport.sessions, transport.opened, transport.leaked) == (0, 0, 0)
+    assert (transport.sessions, transport.leaked) == (0, 0)
     assert transport.identity.pid == transport.pid
     assert psutil.pid_exists(transport.pid)
     assert await transport.probe(10)
@@ -31,7 +31,7 @@ async def test_session(provider_harness: ProviderHarness) -> None:
     assert session.cwd == provider_harness.cwd()
     assert session.turn is None
     assert session.sealed is None
-    assert (transport.sessions, transport.opened) == (1, 1)
+    assert (transport.sessions, transport.leaked) == (1, 0)
 
 
 async def test_e05_no_secret_of_another_provider(provider_harness: ProviderHarness, provider: Provider) -> None:

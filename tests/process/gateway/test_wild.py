@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from ostler.gateway.ops.readiness import Readiness
+from ostler.pool.keys import pool_key
 from tests.support.served import Served, serving, text_of
 from tests.support.waiting import eventually, soon
 
@@ -63,7 +64,9 @@ async def test_w14c_the_first_request_of_a_warmed_key_is_a_hit(tmp_path: Path) -
         await served.say("hello", model="demo/demo")
         observer = served.gateway.readiness
         assert isinstance(observer, Readiness)
-        assert dict(observer.claims) == {("demo", "demo", "parked", "none"): 1}
+        assert dict(observer.claims) == {"parked": 1}
+        (held,) = (pool_key(lease.key).key for lease in served.gateway.pool.snapshot().core.leases)
+        assert (held.provider, held.model) == ("demo", "demo")
 
 
 async def test_w29a_another_model_has_the_tools_and_the_history(served: Served) -> None:
