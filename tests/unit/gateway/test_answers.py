@@ -1,5 +1,6 @@
 """One answer, written once: every encoder reads the same list, from any place, and a replay says what was sent live."""
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -30,6 +31,7 @@ from ostler.gateway.model.ask import Ask
 from ostler.gateway.model.outcome import TurnOutcome, TurnStatus, failed
 from ostler.gateway.turns.answer import AnswerEvent, AnswerStream, StoredAnswer, stored_items, unread
 from ostler.gateway.turns.host_events import HistoryCut, PermissionPending, SeatToolsLost
+from ostler.gateway.turns.pending_calls import AskedCall
 from ostler.pool.events import (
     AgentEvent,
     MessageDropped,
@@ -57,7 +59,6 @@ NAMES = st.sampled_from(["a", "b", "look"])
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(['"delta":""', "\n\n", "\\"])
 EVENTS: st.SearchStrategy[TurnEvent] = st.one_of(
     st.builds(Text, WORDS),
-    st.builds(Text, WORDS),
     st.builds(Thought, WORDS),
     st.builds(ToolStarted, NAMES, NAMES, st.just("other"), st.none() | WORDS | st.just({"x": 1})),
     st.builds(ToolUpdated, NAMES, st.none() | NAMES),
@@ -80,7 +81,27 @@ ENDS = st.sampled_from(
         failed("agent_error", "it broke"),
     ]
 )
-TURNS = st.lists(EVENTS, max_size=12)
+RUNS = st.one_of(
+    st.lists(st.builds(Text, WORDS), min_size=2, max_size=4),
+    st.lists(st.builds(Thought, WORDS), min_size=2, max_size=4),
+    st.lists(EVENTS, max_size=3),
+)
+TURNS = st.lists(RUNS, max_size=8).map(lambda runs: [event for run in runs for event in run])
+
+
+CALLS = st.lists(st.tuples(NAMES, WORDS, st.booleans()), max_size=2)
+Calls = list[tuple[str, str, bool]]
+
+
+def asked(calls: Calls) -> list[AskedCall]:
+    """Calls for the client: a function, or a permission request."""
+    loop, question = asyncio.new_event_loop(), PermissionAsked("p", "it", [])
+    answer = loop.create_future()
+    loop.close()
+    return [
+        AskedCall(f"call_{place}", name, arguments, answer, permission=question if asks else None)
+        for place, (name, arguments, asks) in enumerate(calls)
+    ]
 
 
 def prepared(*, background: bool = False) -> Prepared:
@@ -98,6 +119,7 @@ def written(
     stored: Callable[[AnswerStream], StoredAnswer] = unread,
     *,
     queued: bool = False,
+    calls: Calls | None = None,
 ) -> AnswerStream:
     """An answer with these events."""
     answer = AnswerStream("a_1", stored, functions=["look"])
@@ -106,7 +128,7 @@ def written(
     answer.start()
     for event in events:
         answer.take(event)
-    answer.close(outcome, [], 12.0)
+    answer.close(outcome, asked(calls or []), 12.0)
     answer.publish()
     return answer
 
@@ -125,12 +147,12 @@ def data_of(frames: Sequence[bytes]) -> list[dict[str, Any]]:
     return [json.loads(frame.partition(b"data: ")[2]) for frame in frames if b"[DONE]" not in frame]
 
 
-@given(TURNS, ENDS, st.booleans(), st.integers(0, 40), st.lists(st.integers(1, 5), max_size=8))
+@given(TURNS, ENDS, st.booleans(), st.integers(0, 40), st.lists(st.integers(1, 5), max_size=8), CALLS)
 def test_a_stored_response_is_replayed_byte_for_byte(
-    events: list[TurnEvent], outcome: TurnOutcome, background: bool, start: int, steps: list[int]
+    events: list[TurnEvent], outcome: TurnOutcome, background: bool, start: int, steps: list[int], calls: Calls
 ) -> None:
     form = ResponseForm("resp_1", 3, prepared(background=background))
-    answer = written(events, outcome, storing(form, streams=True), queued=background)
+    answer = written(events, outcome, storing(form, streams=True), queued=background, calls=calls)
     live = read(answer, form.encoder(0), steps)
     found = data_of(live)
     assert [event["sequence_number"] for event in found] == list(range(len(found)))
@@ -171,12 +193,12 @@ def test_the_sizes_of_more_pieces_than_are_kept_are_not_stored() -> None:
         assert (SHAPE in record.body) == (pieces <= PIECES_KEPT)
 
 
-@given(TURNS, ENDS, st.lists(st.integers(1, 5), max_size=8))
+@given(TURNS, ENDS, st.lists(st.integers(1, 5), max_size=8), CALLS)
 def test_a_completion_in_chunks_says_what_it_says_as_a_whole(
-    events: list[TurnEvent], outcome: TurnOutcome, steps: list[int]
+    events: list[TurnEvent], outcome: TurnOutcome, steps: list[int], calls: Calls
 ) -> None:
     form = CompletionForm("chatcmpl_1", 3, "demo", read=8, include_usage=True)
-    answer = written(events, outcome, chat_dialect.stored_items)
+    answer = written(events, outcome, chat_dialect.stored_items, calls=calls)
     assert answer.end is not None
     found = form.reply(answer.end)
     document = envelope(found) if isinstance(found, ApiError) else found
@@ -190,8 +212,15 @@ def test_a_completion_in_chunks_says_what_it_says_as_a_whole(
         content = "".join(each["delta"].get("content") or "" for chunk in chunks for each in chunk["choices"])
         assert content == (found["choices"][0]["message"]["content"] or "") == answer.text
         assert chunks[-1]["usage"] == found["usage"]
+        called = [
+            {name: call[name] for name in call if name != "index"}
+            for chunk in chunks
+            for each in chunk["choices"]
+            for call in each["delta"].get("tool_calls", ())
+        ]
+        assert called == found["choices"][0]["message"].get("tool_calls", [])
     one_piece = [Text(answer.text), *(event for event in events if isinstance(event, Usage))]
-    same = written(one_piece if answer.text else one_piece[1:], outcome)
+    same = written(one_piece if answer.text else one_piece[1:], outcome, calls=calls)
     assert told[:-2] == read(same, form.encoder(0))[:-2], "a replay is the stream of an answer in one piece"
 
 
