@@ -35,15 +35,24 @@ class Inflow(asyncio.Protocol):
     delivered.
     """
 
-    def __init__(self, receive: Callable[[bytes], None], on_end: Callable[[], None], *, lines: int = LINES) -> None:
-        """`lines`: the most lines delivered in one iteration of the loop."""
+    def __init__(
+        self,
+        receive: Callable[[bytes], None],
+        on_end: Callable[[], None],
+        *,
+        lines: int = LINES,
+        cheap: float = CHEAP,
+        share: LoopShare | None = None,
+    ) -> None:
+        """`lines`: the most lines of one portion. `cheap`: see `CHEAP`. `share`: when it may go on; its own if None."""
         self._receive = receive
         self._on_end = on_end
         self._portions = Portions(lines=lines)
         self._transport: asyncio.ReadTransport | None = None
         self._next: asyncio.Handle | None = None
         """Set while portions wait: delivers the next one."""
-        self._share = LoopShare()
+        self._cheap = cheap
+        self._share = share or LoopShare()
         self._clock = 0.0
         """The thread's CPU time at the last portion; `_portion_at` is the loop time of it."""
         self._portion_at = -NEW_BURST
@@ -103,7 +112,7 @@ class Inflow(asyncio.Protocol):
         for _ in range(CHEAP_PORTIONS):
             if portion := self._portions.take():
                 self._receive(portion)
-            if not self._portions.held or thread_time() - began > CHEAP:
+            if not self._portions.held or thread_time() - began > self._cheap:
                 return
 
     def _settle(self, rounds: int) -> None:

@@ -5,10 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ostler.process import pipes
-from ostler.process.pipes import CHEAP_PORTIONS, Inflow
-from ostler.wire import portions
-from ostler.wire.portions import LINES
+from ostler.process.pipes import CHEAP_PORTIONS, LOOK, Inflow
+from ostler.wire.portions import LINES, LoopShare
 from tests.support.waiting import soon
 
 FLOOD = b"x\n" * LINES * 5
@@ -31,19 +29,21 @@ class Paused(asyncio.ReadTransport):
         return False
 
 
-def inflow(receive: Callable[[bytes], None], ended: asyncio.Event) -> tuple[Inflow, Paused]:
-    end, pipe = Inflow(receive, ended.set), Paused()
+NEVER_CHEAP, ALWAYS_CHEAP = -1.0, 3600.0
+
+
+def inflow(
+    receive: Callable[[bytes], None],
+    ended: asyncio.Event,
+    *,
+    cheap: float = NEVER_CHEAP,
+    share: LoopShare | None = None,
+) -> tuple[Inflow, Paused]:
+    end, pipe = Inflow(receive, ended.set, cheap=cheap, share=share), Paused()
     end.connection_made(pipe)
     return end, pipe
 
 
-@pytest.fixture
-def costly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each portion costs more than next to nothing."""
-    monkeypatch.setattr(pipes, "CHEAP", -1.0)
-
-
-@pytest.mark.usefixtures("costly")
 async def test_n31_a_child_that_writes_without_end_gets_its_share_and_no_more() -> None:
     heard, ended = list[tuple[str, int]](), asyncio.Event()
     loud, pipe = inflow(lambda data: heard.append(("loud", data.count(b"\n"))), ended)
@@ -77,7 +77,6 @@ async def test_n31_it_is_read_from_again_when_all_was_looked_at() -> None:
     assert pipe.told == ["pause", "resume"]
 
 
-@pytest.mark.usefixtures("costly")
 async def test_n31_what_nobody_wants_any_more_is_dropped() -> None:
     heard, ended = list[bytes](), asyncio.Event()
     loud, _ = inflow(heard.append, ended)
@@ -88,12 +87,9 @@ async def test_n31_what_nobody_wants_any_more_is_dropped() -> None:
     assert len(heard) == 1
 
 
-async def test_n31_what_costs_next_to_nothing_is_delivered_together_and_not_without_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(pipes, "CHEAP", 3600.0)
+async def test_n31_what_costs_next_to_nothing_is_delivered_together_and_not_without_end() -> None:
     heard, ended = list[str](), asyncio.Event()
-    loud, _ = inflow(lambda _data: heard.append("loud"), ended)
+    loud, _ = inflow(lambda _data: heard.append("loud"), ended, cheap=ALWAYS_CHEAP)
     loop = asyncio.get_running_loop()
     loop.call_soon(heard.append, "another")
     loud.data_received(b"x\n" * LINES * (CHEAP_PORTIONS + 2))
@@ -102,8 +98,8 @@ async def test_n31_what_costs_next_to_nothing_is_delivered_together_and_not_with
     assert heard == ["loud"] * CHEAP_PORTIONS + ["another"] + ["loud"] * 2
 
 
-class Looking(portions.LoopShare):
-    """Says when a pause was looked at."""
+class LongPauses(LoopShare):
+    """Asks for a pause after each portion, which does not end by itself, and says when one was looked at."""
 
     __slots__ = ("looked",)
 
@@ -111,20 +107,16 @@ class Looking(portions.LoopShare):
         super().__init__()
         self.looked = asyncio.Event()
 
+    def wait_after(self, seconds: float, now: float) -> float:
+        return max(super().wait_after(seconds, now), 3600.0)
+
     def wait_more(self, now: float, *, alone: bool) -> float:
         self.looked.set()
-        return super().wait_more(now, alone=alone)
+        return 0.0 if alone else 3600.0
 
 
-@pytest.mark.usefixtures("costly")
-async def test_n31_a_sender_pauses_only_while_others_use_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("FREE", "FREE_ALONE"):
-        monkeypatch.setattr(portions, name, 0.0)
-    for name in ("RESTS", "LONGEST_REST"):
-        monkeypatch.setattr(portions, name, 1e12)  # no pause ends by itself
-    share = Looking()
-    monkeypatch.setattr(pipes, "LoopShare", lambda: share)
-    heard, ended, busy = list[bytes](), asyncio.Event(), True
+async def test_n31_a_sender_pauses_only_while_others_use_the_loop() -> None:
+    heard, ended, busy, share = list[bytes](), asyncio.Event(), True, LongPauses()
     loop = asyncio.get_running_loop()
 
     def spin() -> None:
@@ -132,16 +124,16 @@ async def test_n31_a_sender_pauses_only_while_others_use_the_loop(monkeypatch: p
             loop.call_soon(spin)
 
     spin()
-    loud, _ = inflow(heard.append, ended)
+    loud, _ = inflow(heard.append, ended, share=share)
     loud.data_received(FLOOD)
     await soon(share.looked.wait(), "a look at the pause")
     share.looked.clear()
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(share.looked.wait(), 20 * pipes.LOOK)
+        await asyncio.wait_for(share.looked.wait(), 20 * LOOK)
     assert loud.behind, "it pauses for the other"
     loud.drop()
-    busy, share = False, Looking()
-    alone, _ = inflow(heard.append, ended)
+    busy, share = False, LongPauses()
+    alone, _ = inflow(heard.append, ended, share=share)
     alone.data_received(FLOOD)
     alone.connection_lost(None)
     await soon(ended.wait(), "a sender that is alone")

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.keys import key_ring
 from ostler.gateway.config.settings import AuthSettings, KeySettings
-from ostler.gateway.ops.gauges.pool import PoolGauges
+from ostler.gateway.ops.gauges.observers import PoolGauges
 from ostler.metrics.instruments import Instruments
 from ostler.metrics.registry import MOST, MetricRegistry
 from ostler.pool.keys import TransportKey
