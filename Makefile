@@ -36,12 +36,12 @@ check: setup
 	$(BIN)/python -m tools.house --check
 
 cover: setup
-	$(BIN)/python -m coverage run -m pytest -q tests/unit
+	$(BIN)/python -m coverage run -m pytest -q -m "not long"
 	$(BIN)/python -m coverage report --show-missing --skip-covered
 
 agents: setup
-	$(BIN)/python -m tests.agents
-	$(BIN)/python -m tests.conformance
+	$(BIN)/python -m tools.agents
+	$(BIN)/python -m tools.conformance
 
 bench: setup
 	$(BIN)/python -m bench
@@ -53,41 +53,41 @@ bench-check: setup
 # the looks between them; then which of the known failures have a test.
 SECONDS_OF_FAULTS ?= 600
 faults: setup
-	$(BIN)/python -m tests.faults --seconds $(SECONDS_OF_FAULTS) $(if $(SEED),--seed $(SEED))
-	$(BIN)/python -m tests.ids --failures
+	$(BIN)/python -m tools.faults --seconds $(SECONDS_OF_FAULTS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tools.ids --failures
 
 # Half an hour of 200 sessions on one gateway; `make soak SECONDS_OF_SOAK=120` for a look.
 SECONDS_OF_SOAK ?= 1800
 soak: setup
-	$(BIN)/python -m tests.soak --seconds $(SECONDS_OF_SOAK)
+	$(BIN)/python -m tools.soak --seconds $(SECONDS_OF_SOAK)
 
 # Ten minutes of random life on one pool.
 SECONDS_OF_CHURN ?= 600
 churn: setup
-	$(BIN)/python -m tests.churn --seconds $(SECONDS_OF_CHURN)
+	$(BIN)/python -m tools.churn --seconds $(SECONDS_OF_CHURN)
 
 # kill -9 at random moments beside other programs at the database, a full disk, a stopped writer: nothing that was
 # acknowledged may be lost.
 KILLS ?= 200
 crash: setup
-	$(BIN)/python -m tests.soak.crash --kills $(KILLS)
+	$(BIN)/python -m tools.soak.crash --kills $(KILLS)
 
 # Ten minutes over all targets.
 SECONDS_OF_FUZZ ?= 600
 fuzz: setup
-	$(BIN)/python -m tests.fuzz --seconds $(SECONDS_OF_FUZZ) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tools.fuzz --seconds $(SECONDS_OF_FUZZ) $(if $(SEED),--seed $(SEED))
 
 # The pictures of the README, drawn anew from a real run; needs Chromium.
 screenshots: setup
-	$(BIN)/python -m tests.screenshots
+	$(BIN)/python -m tools.screenshots
 
 # The committed dashboards, from their code.
 dashboards: setup
-	$(BIN)/python -m tests.dashboards
+	$(BIN)/python -m tools.dashboards
 
 # docs/configuration.md from the typed settings, the tables of docs/agents.md from the providers.
 reference: setup
-	$(BIN)/python -m tests.reference
+	$(BIN)/python -m tools.reference
 
 # A real Prometheus for the tests of dashboards and alerts: Debian's package, unpacked here and not installed. Without it
 # (and without one on PATH) those tests are skipped and say so.

@@ -30,7 +30,7 @@ from bench.headlines import Found, Headline, chart, fallen, keep_baseline, read_
 from bench.measure import Report, Row
 from ostler.pool.errors import PoolError
 from ostler.process import ProcessError
-from tests.agents.pins import InstallFailed
+from tools.agents.pins import InstallFailed
 
 # `arrivals` writes the committed patterns that `reserve` plays.
 NO_BENCH = {"__main__", "measure", "headlines", "arrivals"}

@@ -9,7 +9,7 @@ the pool with the reserve started at once, as it was before it made way. How eac
 from bench._pool.alone import home_of, played
 from bench._pool.ground import GEMINI
 from bench.measure import Report
-from tests.agents.pins import PINS
+from tools.agents.pins import PINS
 
 AGENTS = {"hermes-acp", GEMINI}
 

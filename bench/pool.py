@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from bench._pool.alone import played
 from bench.measure import Report
-from tests.agents.pins import PINS, cache_folder, install
+from tools.agents.pins import PINS, cache_folder, install
 
 
 def run(quick: bool, scenes: Sequence[str] = ()) -> Report:

@@ -10,10 +10,10 @@ from typing import Any
 
 from bench.headlines import Headline
 from bench.measure import Claim, Report, Row
-from tests.agents.__main__ import REQUIRED
-from tests.agents.offline import way_in
-from tests.agents.pins import PINS, InstallFailed, Pin, cache_folder, install
-from tests.clients.pins import ACPX
+from tools.agents.__main__ import REQUIRED
+from tools.agents.offline import way_in
+from tools.agents.pins import PINS, InstallFailed, Pin, cache_folder, install
+from tools.clients.pins import ACPX
 
 ROOT = Path(__file__).resolve().parents[2]
 BOUND = 900.0

@@ -29,7 +29,7 @@ from ostler.pool.observer import NoPoolObserver
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
 from ostler.process.tree import measure
-from tests.agents.recipes import RECIPES, Place
+from tools.agents.recipes import RECIPES, Place
 
 GEMINI = "gemini-acp"
 MODEL = "gemini-2.5-flash"

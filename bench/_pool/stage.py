@@ -13,9 +13,9 @@ from typing import Any
 
 from bench._pool.ground import Ground
 from bench.measure import Report
-from tests.agents.offline import raise_loopback
-from tests.agents.recipes import RECIPES, Place
-from tests.agents.suite import fake_llm
+from tools.agents.offline import raise_loopback
+from tools.agents.recipes import RECIPES, Place
+from tools.agents.suite import fake_llm
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 once.
 
 Rules: no other file imports from inside uvicorn. `SERVER`, `PROTOCOL` and `CYCLE` name every member of its classes that
-our servers and connections use; `tests/unit/test_uvicorn_internals.py` compares them with the installed release, and
-with the actual use. The upper bound in `pyproject.toml` is the next release, which is untested: raise it when the tests
-pass with it.
+our servers and connections use; `tests/gateway/server/test_uvicorn_internals.py` compares them with the installed
+release, and with the actual use. The upper bound in `pyproject.toml` is the next release, which is untested: raise it
+when the tests pass with it.
 """
 
 import asyncio

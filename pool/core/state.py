@@ -2,7 +2,7 @@
 
 Rules:
 - Only this file adds to or removes from an index, its own or a record's, so no two indexes can disagree
-  (`tests/unit/core/test_indexes.py` checks it).
+  (`tests/pool/core/test_indexes.py` checks it).
 - Ids come from one counter and are never used twice.
 - Every decision is recorded here before its action is returned: there is nothing to undo.
 - The deciding modules import the record types from here as well, together with the moves.

@@ -6,7 +6,7 @@ from pathlib import Path
 from ostler.pool.launch.finder import PathFinder
 from ostler.pool.launch.settings import ProviderSettings
 from ostler.pool.providers import demo
-from tests.agents.recipes import Recipe
+from tools.agents.recipes import Recipe
 
 CHANNELS = ("--mcp-http", "--mcp-acp")
 

@@ -1,7 +1,7 @@
 """Which providers the contract runs for.
 
 Rules:
-- With `-p tests.agents.plugin` and `--agent NAME`: that real agent, marked `agents`. Without: the demo agent, by its
+- With `-p tools.agents.plugin` and `--agent NAME`: that real agent, marked `agents`. Without: the demo agent, by its
   own provider and by the generic one that knows nothing but its command.
 - A check that asks for a `channel` runs once for each that the provider declares.
 - A provider that `load()` finds and nobody can run is not silently left out: `test_coverage.py` fails.
@@ -15,10 +15,10 @@ import pytest
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
 from ostler.process import ProcessSupervisor
-from tests.agents.recipes import RECIPES, Place, Recipe
 from tests.contracts.built_in import BUILT_IN
 from tests.support.provider_harness import ProviderHarness
 from tests.support.tool_stage import stage_at
+from tools.agents.recipes import RECIPES, Place, Recipe
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -9,7 +9,7 @@ from ostler.gateway.ops.doctor.report import AgentReport, Canary
 from ostler.gateway.ops.doctor.trial import Bench, try_agent
 from ostler.pool import PoolSettings
 from ostler.pool.provider import Provider
-from tests.agents.recipes import Recipe
+from tools.agents.recipes import Recipe
 
 
 async def test_wm7_the_doctor_finds_the_agent_private(provider: Provider, recipe: Recipe, tmp_path: Path) -> None:

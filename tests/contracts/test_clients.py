@@ -13,7 +13,6 @@ import pytest
 
 from ostler.bridge.session_binding import RELAY
 from ostler.pool.provider import Provider
-from tests.agents.recipes import Recipe
 from tests.support.agent_gateway import allowed
 from tests.support.openai_oracle import judge_response, judge_stream
 from tests.support.provider_harness import PATIENCE
@@ -21,6 +20,7 @@ from tests.support.served import client as plain
 from tests.support.served import events_of, gateway_at
 from tests.support.waiting import eventually
 from tests.support.witness import arguments
+from tools.agents.recipes import Recipe
 
 if TYPE_CHECKING:
     import openai

@@ -1,9 +1,9 @@
 """Every provider that is found is held to the contract by somebody."""
 
 from ostler.pool.providers import load
-from tests.agents.pins import PINS
-from tests.agents.recipes import RECIPES
 from tests.contracts.built_in import BUILT_IN
+from tools.agents.pins import PINS
+from tools.agents.recipes import RECIPES
 
 
 def test_every_provider_has_a_recipe() -> None:

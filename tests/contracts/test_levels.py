@@ -21,12 +21,12 @@ import pytest
 
 from ostler.gateway.config.errors import ConfigError
 from ostler.pool.provider import Deed, Deeds, Level, Provider
-from tests.agents.recipes import HANDS, Hands, Recipe
 from tests.contracts.built_in import BUILT_IN
 from tests.support.agent_gateway import gateway
 from tests.support.chats import Chat
 from tests.support.served import Served
 from tests.support.waiting import eventually
+from tools.agents.recipes import HANDS, Hands, Recipe
 
 FETCH = "/usr/bin/env python3 -c \"import urllib.request as r; r.urlopen('{url}').read()\""
 

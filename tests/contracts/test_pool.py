@@ -10,12 +10,12 @@ import pytest
 
 from ostler.pool import PoolSettings, TransportKey, TransportPool, open_pool
 from ostler.pool.provider import Provider, Sharing
-from tests.agents.recipes import Recipe
 from tests.contracts.built_in import BUILT_IN
 from tests.support.pools import say, transport_of
 from tests.support.provider_harness import DEADLINES, PATIENCE
 from tests.support.waiting import soon
 from tests.support.witness import gone, tree
+from tools.agents.recipes import Recipe
 
 
 def other_than(provider: Provider) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ostler.pool.provider import Level, Provider
-from tests.agents.recipes import Recipe
 from tests.support.agent_gateway import gateway
 from tests.support.served import text_of
+from tools.agents.recipes import Recipe
 
 RESULTS = ("42", "[1, 2]", "true", "null", '"word"', "-3.5", "[]", '{"a": 1}', "plain words")
 TOOL = {"type": "function", "name": "get_value", "description": "A value.", "parameters": {"type": "object"}}

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from ostler.pool.provider import Provider
-from tests.agents.recipes import Recipe
 from tests.support.agent_gateway import allowed
+from tools.agents.recipes import Recipe
 
 
 def ostler(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":

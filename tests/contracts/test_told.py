@@ -14,13 +14,13 @@ import pytest
 
 from ostler.pool.provider import Provider
 from ostler.wire.json import JsonObject
-from tests.agents.recipes import Recipe
 from tests.support.agent_gateway import allowed
 from tests.support.plain_http import NO_AUTHORITIES
 from tests.support.provider_harness import PATIENCE
 from tests.support.served import gateway_at
 from tests.support.told import conversation, lines_in, messages, told, told_of_messages
 from tests.support.waiting import eventually
+from tools.agents.recipes import Recipe
 
 MARK = "canary-lark"
 QUESTION = "what was said?"

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from ostler.pool.providers import load
-from tests.agents.pins import PINS
 from tests.support.prometheus import tool
+from tools.agents.pins import PINS
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"

@@ -86,8 +86,12 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed(
         "unowned_task", "pool/agent/opening.py", "a race of two waits in one function, which cancels both at its end"
     ),
-    Allowed("sleeping_test", "tests/process/kill_cycles.py", "the random moment of the kill is the experiment"),
-    Allowed("sleeping_test", "tests/process/faces/test_tool_crash.py", "the random moment of the kill is the point"),
+    Allowed(
+        "sleeping_test", "tests/process/spawning/kill_cycles.py", "the random moment of the kill is the experiment"
+    ),
+    Allowed(
+        "sleeping_test", "tests/gateway/chat/faces/test_tool_crash.py", "the random moment of the kill is the point"
+    ),
     Allowed("unowned_task", "bridge/runner.py", "an owner: it keeps every running call and cancels them at its stop"),
     Allowed("unowned_task", "bridge/server.py", "the one accepting task, cancelled and awaited by `stop`"),
     Allowed("unowned_task", "pool/tasks.py", "the owner of the pool's tasks"),
@@ -98,17 +102,17 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("unowned_task", "bridge/upstreams/*.py", "every task is awaited or cancelled by the block that made it"),
     Allowed("unowned_task", "bridge/toolbelt.py", "a sync tool's thread outlives its caller; its place waits for it"),
     Allowed("unowned_task", "bridge/channels/http.py", "the one serving task, awaited by `stop`"),
-    Allowed("sleeping_test", "tests/conformance/server.py", "fixture tools of the suite are to take a while"),
-    Allowed("sleeping_test", "tests/process/test_upstreams.py", "waits on other processes, with a deadline"),
+    Allowed("sleeping_test", "tools/conformance/server.py", "fixture tools of the suite are to take a while"),
+    Allowed("sleeping_test", "tests/bridge/upstreams/test_upstreams.py", "waits on other processes, with a deadline"),
     Allowed("sleeping_test", "tests/support/*.py", "waits on other processes, which send no events, with a deadline"),
-    Allowed("sleeping_test", "tests/fake_llm/server.py", "a scripted pause is part of the script"),
+    Allowed("sleeping_test", "tools/fake_llm/server.py", "a scripted pause is part of the script"),
     Allowed("sleeping_test", "tests/contracts/test_loading.py", "agents write their records by their own clock"),
-    Allowed("sleeping_test", "tests/process/test_bridge_attacks.py", "a slow attacker is slow; counters send no event"),
-    Allowed("sleeping_test", "tests/soak/*.py", "random moments are the experiment; other processes send no event"),
-    Allowed("sleeping_test", "tests/faults/*.py", "random moments are the experiment; other processes send no event"),
-    Allowed("sleeping_test", "tests/churn/*.py", "random moments are the experiment; other processes send no event"),
-    Allowed("sleeping_test", "tests/fuzz/targets/tools.py", "a client that stays for a while before it leaves"),
-    Allowed("sleeping_test", "tests/process/test_bridge_relay.py", "shows that nothing happens for a while"),
+    Allowed("sleeping_test", "tests/bridge/test_attacks.py", "a slow attacker is slow; counters send no event"),
+    Allowed("sleeping_test", "tools/soak/*.py", "random moments are the experiment; other processes send no event"),
+    Allowed("sleeping_test", "tools/faults/*.py", "random moments are the experiment; other processes send no event"),
+    Allowed("sleeping_test", "tools/churn/*.py", "random moments are the experiment; other processes send no event"),
+    Allowed("sleeping_test", "tools/fuzz/targets/tools.py", "a client that stays for a while before it leaves"),
+    Allowed("sleeping_test", "tests/bridge/test_relay.py", "shows that nothing happens for a while"),
 )
 
 

@@ -15,7 +15,7 @@ PATIENT = 100
 def test_n53_a_run_in_the_background_can_interrupt_what_it_starts() -> None:
     """A shell lets what it starts there ignore Ctrl-C, and with it everything below."""
     ignoring = ["sh", "-c", 'trap "" INT QUIT; exec "$@"', "sh", sys.executable, "-m", "pytest", "-q"]
-    asked = ["-p", "no:cacheprovider", "tests/process/gateway/test_refusals.py", "-k", "ctrl_c_in_the_first_moments"]
+    asked = ["-p", "no:cacheprovider", "tests/gateway/http/test_refusals.py", "-k", "ctrl_c_in_the_first_moments"]
     done = subprocess.run([*ignoring, *asked], cwd=ROOT, capture_output=True, text=True, timeout=800, check=False)
     assert done.returncode == 0, done.stdout
 

@@ -15,10 +15,10 @@ from urllib.request import Request, urlopen
 import pytest
 from packaging.requirements import Requirement
 
-from tests.agents.pins import InstallFailed, cache_folder, install
-from tests.clients.pins import PYRIGHT
 from tests.support.documents import blocks
 from tests.support.rooms import ROOMS
+from tools.agents.pins import InstallFailed, cache_folder, install
+from tools.clients.pins import PYRIGHT
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPORT_ALL = """

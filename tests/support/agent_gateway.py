@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ostler.pool.provider import Level, Provider
-from tests.agents.recipes import Recipe
 from tests.support.served import Served, client, gateway_at
+from tools.agents.recipes import Recipe
 
 
 def section(provider: Provider, recipe: Recipe) -> dict[str, Any]:

@@ -26,10 +26,10 @@ from ostler.pool.prompt import TextPart
 from ostler.pool.provider import Approval, Provider, Sharing, ToolChannel
 from ostler.process import ProcessSupervisor
 from ostler.wire.json import JsonObject
-from tests.agents.recipes import Recipe
 from tests.support.tool_stage import Handler, Stage, StageTicket, tool
 from tests.support.waiting import soon, within
 from tests.support.witness import Witness, gone, tree
+from tools.agents.recipes import Recipe
 
 E = TypeVar("E")
 DEADLINES = Deadlines(

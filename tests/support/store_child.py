@@ -4,7 +4,7 @@
 and `turn session number` for every acknowledged turn with response and slug. `open FOLDER` opens, prints and ends.
 `full FOLDER` fills a disk and goes on when there is room; `read-only FOLDER` may not write for a while; `shut FOLDER`
 may not even look into its folder for a while. `looks FOLDER` meets the errors of a disk, `stuck FOLDER` a disk that
-does not answer: both need `tests.faults.disk`.
+does not answer: both need `tools.faults.disk`.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from ostler.gateway.model.records import NewSession, TurnCommit
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.connection import connect_reader, value
 from ostler.metrics.loops import Loops
-from tests.faults.disk import STUCK, set_fault
 from tests.support.stores import response, said, texts
 from tests.support.waiting import eventually
+from tools.faults.disk import STUCK, set_fault
 
 
 def tell(line: str) -> None:

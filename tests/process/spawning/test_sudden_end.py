@@ -9,7 +9,7 @@ import pytest
 
 from ostler.process import ProcessIdentity, ProcessSupervisor
 from ostler.process.ledger import Run, spawns_folder
-from tests.process.kill_cycles import run_cycles
+from tests.process.spawning.kill_cycles import run_cycles
 from tests.support.gateways import launch, stand_in
 from tests.support.processes import alive, identify, marked
 from tests.support.waiting import eventually

@@ -1,1 +1,0 @@
-"""The Grafana dashboards, as code. `python -m tests.dashboards` writes `metrics/dashboards/*.json` anew."""

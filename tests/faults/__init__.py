@@ -1,1 +1,0 @@
-"""What the world does to a gateway, at random moments and under load: `make faults`, or `python -m tests.faults`."""

@@ -1,0 +1,1 @@
+"""Minutes of random life on one pool: `make churn`, or `python -m tools.churn --seconds 30`."""
