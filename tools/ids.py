@@ -17,8 +17,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent
-FAILURES = TESTS / "failures.txt"
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+FAILURES = Path(__file__).with_name("failures.txt")
 GROUPS = {
     "a": (27, "sessions and resets"),
     "b": (34, "memory and switching"),

@@ -19,7 +19,7 @@ from tests.support.rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = tuple(f"{room}/*" for room in ROOMS)
-TESTS = ("tests/*",)
+TESTS = ("tests/*", "tools/*")
 FLOORS = ("chat", "http", "turns", "ops/console", "ops/gauges")
 SERVING = ("pool/*", "process/*", "bridge/*", *(f"gateway/{floor}/*" for floor in FLOORS))
 """What runs on the loop that serves everybody."""
