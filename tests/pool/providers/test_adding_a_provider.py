@@ -39,12 +39,12 @@ def zebra(stripes: int) -> int:
 TOOL = Tool.of(zebra)
 """
 HOLDERS = [
-    "unit/test_provider.py",
-    "unit/test_tools.py",
-    "unit/test_launch.py",
-    "process/gateway/test_own_tools.py",
-    "process/console/test_doctor.py",
-    "process/test_pool_names.py",
+    "pool/providers/test_provider.py",
+    "bridge/test_tools.py",
+    "pool/launch/test_launch.py",
+    "gateway/turns/test_own_tools.py",
+    "gateway/ops/console/test_doctor.py",
+    "pool/test_names.py",
 ]
 """Tests that load every provider or every tool."""
 
