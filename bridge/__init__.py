@@ -9,7 +9,7 @@ The names below are imported at first use: the relay is part of this package and
 
 from typing import TYPE_CHECKING
 
-from ostler.wire.exports import exports
+from ostler.wire.public_names import exports
 
 if TYPE_CHECKING:
     from ostler.bridge.calls import CallResult as CallResult

@@ -25,8 +25,8 @@ from ostler.bridge.results import result_of
 from ostler.bridge.schema import Signature, SignatureRefused, signature_of
 from ostler.bridge.validation import problems
 from ostler.wire.json import JsonObject
+from ostler.wire.public_names import renamed
 from ostler.wire.redaction import excerpt
-from ostler.wire.renamed import renamed
 
 TIMEOUT: Final = 120.0
 OUTPUT_LIMIT: Final = 100_000

@@ -11,7 +11,7 @@ package, such as `keys` or `errors`, does not load the whole pool.
 
 from typing import TYPE_CHECKING
 
-from ostler.wire.exports import exports
+from ostler.wire.public_names import exports
 
 if TYPE_CHECKING:
     from ostler.pool.blocking import BlockingPool as BlockingPool

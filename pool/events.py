@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from ostler.pool.errors import PoolError
 from ostler.wire.json import JsonObject
-from ostler.wire.renamed import renamed
+from ostler.wire.public_names import renamed
 
 
 class StopReason(StrEnum):

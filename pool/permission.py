@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from ostler.pool.events import PermissionAsked, PermissionOption
 from ostler.pool.ports import PermissionChoice, PermissionPolicy
-from ostler.wire.renamed import renamed
+from ostler.wire.public_names import renamed
 
 AskPerson = Callable[[str, PermissionAsked], Awaitable[str | None]]
 """Shows a request to a person; returns the id of an option, or None to cancel the request."""

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from ostler.pool.order import SessionMemo
-from ostler.wire.renamed import renamed
+from ostler.wire.public_names import renamed
 
 
 class Sharing(StrEnum):

@@ -7,6 +7,7 @@ Rules:
 """
 
 from ostler.process.command import Command
+from ostler.process.ending import Ending, Exit, StopDeadlines
 from ostler.process.environment import build_environment
 from ostler.process.errors import (
     CommandError,
@@ -22,10 +23,8 @@ from ostler.process.errors import (
     StdinClosed,
     Survivors,
 )
-from ostler.process.exit import Ending, Exit
 from ostler.process.process import AgentProcess, ProcessListener
 from ostler.process.reaper.proc import ProcessIdentity as ProcessIdentity
-from ostler.process.stop_sequence import StopDeadlines
 from ostler.process.supervisor import ProcessSupervisor
 from ostler.process.tree import TreeMemory
 

@@ -17,9 +17,9 @@ import signal
 from typing import Any, Protocol
 
 from ostler.process.command import Command
+from ostler.process.ending import Ending, Exit, StopDeadlines, StopStep
 from ostler.process.environment import secret_values
 from ostler.process.errors import Blind, MissingProgram, StdinClosed, Survivors
-from ostler.process.exit import Ending, Exit
 from ostler.process.folder import Descriptor, Folder
 from ostler.process.pipes import Inflow, Outflow, Pipes
 from ostler.process.probe import BlockingProbe
@@ -35,7 +35,6 @@ from ostler.process.start_refusals import (
 )
 from ostler.process.stderr import StderrTail
 from ostler.process.stdio import Stdio
-from ostler.process.stop_sequence import StopDeadlines, StopStep
 from ostler.process.supervisor import ProcessSupervisor
 from ostler.process.tree import TreeMemory, measure
 from ostler.wire.portions import SIZE

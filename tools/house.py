@@ -27,7 +27,7 @@ HIDING = re.compile(
 )
 """Words that hide which component, client or operator acts."""
 FEW_WORDS, SHORT_FILE = 4, 40
-EXTENDED = ("bridge/tools", "gateway/chat/commands", "pool/providers")
+EXTENDED = ("bridge/tools", "gateway/chat/commands", "gateway/turns/tools", "pool/providers")
 """Folders to which something is added by adding one file (CONTRIBUTING.md)."""
 LIMITS = {
     "import cycles between sub-packages": 0,

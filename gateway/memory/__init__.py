@@ -14,11 +14,12 @@ Rules:
 import importlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Final
 
-from ostler.gateway.memory.errors import MissingExtra, UnknownMemory
+from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.memory.provider import MakeProvider, MemoryHome, MemoryProvider
 from ostler.gateway.memory.provider_worker import ERROR_LIMIT
 from ostler.wire.redaction import excerpt
@@ -32,6 +33,29 @@ EXTRAS: Final = {
     "honcho": ("honcho", "honcho-ai>=2.7,<3"),
 }
 """The library that each provider needs, and its requirement for pip, as in the extra of that name."""
+
+
+PLACE: Final = "memory.providers"
+
+
+class UnknownMemory(ConfigError):
+    """No provider of this name is built in or installed."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
+        super().__init__(PLACE, f"there is no provider {name!r}; {hint}")
+        self.name = name
+
+
+class MissingExtra(ConfigError):
+    """A built-in provider needs a library that is not installed."""
+
+    def __init__(self, name: str, library: str, package: str) -> None:
+        super().__init__(PLACE, f"{name!r} needs {library}, which is not installed: pip install '{package}'")
+        self.name = name
+        self.library = library
+        self.package = package
 
 
 def check(names: Sequence[str], plugins: Iterable[EntryPoint] | None = None, given: Iterable[str] = ()) -> None:

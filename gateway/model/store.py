@@ -336,3 +336,27 @@ class Store(
     Protocol,
 ):
     """The whole store of a gateway: sessions, routes, transcripts, responses, calls and upkeep behind one port."""
+
+
+class StoreWatch(Protocol):
+    """Receives counts and waits of writes, for metrics. Its methods must not block.
+
+    The writer thread calls it. `StoreBusy` is reported by the thread that was refused, because the job never reaches the
+    writer.
+    """
+
+    def stored(self, waits: Sequence[float]) -> None:
+        """Writes that one sync made durable; for each, the seconds from its submission."""
+
+    def failed(self, kind: str, count: int) -> None:
+        """`count` writes were not stored; `kind` is the name of the error class."""
+
+
+class NoStoreWatch:
+    """A `StoreWatch` that does nothing."""
+
+    def stored(self, waits: Sequence[float]) -> None:
+        pass
+
+    def failed(self, kind: str, count: int) -> None:
+        pass

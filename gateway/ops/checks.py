@@ -26,7 +26,7 @@ from ostler.gateway.model.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from ostler.gateway.stores.watch import StoreWatch
+from ostler.gateway.model.store import StoreWatch
 from ostler.metrics.loops import Loops
 from ostler.pool.errors import BadDirectory
 from ostler.process.probe import BlockingProbe, ProbeFailed

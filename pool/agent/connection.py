@@ -17,9 +17,9 @@ from typing import Any, Protocol
 from ostler.pool.agent.codec import AgentCall, AgentNotification
 from ostler.pool.errors import AgentFault, AgentSilent, AgentStartFailed, Phase, TransportLost
 from ostler.pool.launch.builder import Launch
+from ostler.process.ending import Exit
 from ostler.process.environment import secret_values
 from ostler.process.errors import StdinClosed
-from ostler.process.exit import Exit
 from ostler.process.folder import Descriptor
 from ostler.process.probe import BlockingProbe
 from ostler.process.process import AgentProcess, open_folder

@@ -43,8 +43,8 @@ from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import ToolIdentity, ToolTicket
 from ostler.pool.prompt import PromptCapabilities
 from ostler.pool.provider import CloseVerb, Provider
+from ostler.process.ending import StopDeadlines
 from ostler.process.errors import ProcessError, ResourcesExhausted, StartError
-from ostler.process.stop_sequence import StopDeadlines
 from ostler.process.supervisor import ProcessSupervisor
 from ostler.process.tree import TreeMemory
 from ostler.wire.json import JsonObject

@@ -15,12 +15,12 @@ from ostler.gateway.memory.watch import MemoryWatch, NoMemoryWatch
 from ostler.gateway.model.errors import StoreBusy, StoreCorrupt, StoreDiskFault, StoreFull, StoreLocked, StoreReadOnly
 from ostler.gateway.model.model_names import Models
 from ostler.gateway.model.release import version
+from ostler.gateway.model.store import NoStoreWatch, StoreWatch
 from ostler.gateway.ops.gauges.census import LevelReader
 from ostler.gateway.ops.gauges.lag import LoopLag
 from ostler.gateway.ops.gauges.observers import MemoryGauges, PoolGauges, StoreGauges, TurnGauges
 from ostler.gateway.ops.gauges.requests import RequestMetrics
 from ostler.gateway.ops.gauges.scrape import Scrape
-from ostler.gateway.stores.watch import NoStoreWatch, StoreWatch
 from ostler.gateway.turns.reports import NoTurnObserver, TurnObserver
 from ostler.metrics.instruments import Instruments
 from ostler.metrics.loops import Loops

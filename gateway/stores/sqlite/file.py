@@ -15,12 +15,12 @@ from typing import Self, TypeVar
 import apsw
 
 from ostler.gateway.model.errors import StoreError
+from ostler.gateway.model.store import StoreWatch
 from ostler.gateway.stores.sqlite.connection import Connection, connect, connect_reader, make_private
 from ostler.gateway.stores.sqlite.faults import fault_of, told_by_disk
 from ostler.gateway.stores.sqlite.migrations import migrate
 from ostler.gateway.stores.sqlite.reader import Readers
 from ostler.gateway.stores.sqlite.writer import Writer
-from ostler.gateway.stores.watch import StoreWatch
 from ostler.metrics.loops import Loops
 
 T = TypeVar("T")

@@ -37,7 +37,7 @@ from ostler.gateway.model.records import (
     checked_session_id,
     clean_title,
 )
-from ostler.gateway.model.store import ANY
+from ostler.gateway.model.store import ANY, StoreWatch
 from ostler.gateway.stores.sqlite import (
     beginnings,
     children,
@@ -58,7 +58,6 @@ from ostler.gateway.stores.sqlite import (
 from ostler.gateway.stores.sqlite.connection import check_library
 from ostler.gateway.stores.sqlite.file import SqliteSettings, StoreFile
 from ostler.gateway.stores.sqlite.json import write_json
-from ostler.gateway.stores.watch import StoreWatch
 from ostler.metrics.loops import Loops
 from ostler.wire.json import JsonObject
 

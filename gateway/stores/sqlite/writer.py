@@ -40,10 +40,10 @@ from ostler.gateway.model.errors import (
     StoreLocked,
     StoreReadOnly,
 )
+from ostler.gateway.model.store import NoStoreWatch, StoreWatch
 from ostler.gateway.stores.sqlite.connection import Connection, value
 from ostler.gateway.stores.sqlite.faults import fault_of, told_by_disk
 from ostler.gateway.stores.sqlite.lock_wait import LockWait
-from ostler.gateway.stores.watch import NoStoreWatch, StoreWatch
 from ostler.metrics.loops import Loops
 
 T = TypeVar("T")

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ostler.gateway.model.errors import StoreBusy, StoreFull, StoreReadOnly
+from ostler.gateway.model.store import NoStoreWatch
 from ostler.gateway.ops.checks import EVERY, SELDOM, Checks, LastWrite, Problem
-from ostler.gateway.stores.watch import NoStoreWatch
 
 
 @dataclass

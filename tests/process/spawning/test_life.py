@@ -33,10 +33,10 @@ from ostler.process import (
     StopDeadlines,
     Survivors,
 )
+from ostler.process.ending import StopStep
 from ostler.process.errors import Blind
 from ostler.process.reaper.proc import read_stat
 from ostler.process.reaper.signals import ProcessTree
-from ostler.process.stop_sequence import StopStep
 from tests.support.processes import ESCAPES, STUBBORN, Recorder, alive, identify, marked, python, running
 from tests.support.small_disk import filled, small_disk
 from tests.support.waiting import eventually
