@@ -21,8 +21,9 @@ FOLLOWS = 10
 """The most that a portion is charged, as a multiple of the time its delivery took."""
 ROUNDS = 6
 """Iterations of the loop in which the consumers of a portion work on it. Later work in a pause is that of others."""
-LOOK, ALONE = 0.001, 0.1
-"""Seconds that are looked at after these, and the part of them that others use at most if the sender is alone."""
+LOOK, ALONE = 0.001, 0.0001
+"""Seconds that are looked at after these, and the seconds of work of others in it, or in the rest of the pause, above
+which the sender is not alone."""
 CHEAP, CHEAP_PORTIONS = 0.0005, 16
 """The most portions of one iteration, and the seconds of work after which no other is begun. Pieces of text cost a
 microsecond a line; with 32 of them in an iteration most of the time went into iterations."""
@@ -121,14 +122,18 @@ class Inflow(asyncio.Protocol):
         if rounds:
             self._next = loop.call_soon(self._settle, rounds - 1)
         else:
-            self._next = loop.call_later(LOOK, self._look, thread_time(), loop.time())
+            self._next = loop.call_later(LOOK, self._look, thread_time())
 
-    def _look(self, clock: float, since: float) -> None:
-        """End the pause if the loop had nothing else to do since then."""
+    def _look(self, clock: float) -> None:
+        """End the pause if the loop had nothing else to do since it settled."""
         loop = asyncio.get_running_loop()
-        alone = thread_time() - clock <= ALONE * (loop.time() - since)
-        rest = self._share.wait_more(loop.time(), alone=alone)
-        self._next = loop.call_later(rest, self._hand_on) if rest else loop.call_soon(self._hand_on)
+        rest = self._share.wait_more(loop.time(), alone=thread_time() - clock <= ALONE)
+        self._next = loop.call_later(rest, self._rested, thread_time()) if rest else loop.call_soon(self._hand_on)
+
+    def _rested(self, clock: float) -> None:
+        """The end of a whole pause: note whether others used it."""
+        self._share.wait_more(asyncio.get_running_loop().time(), alone=thread_time() - clock <= ALONE)
+        self._hand_on()
 
     def _read_on(self) -> None:
         if self._lost:

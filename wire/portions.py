@@ -20,6 +20,9 @@ longest pause in seconds.
 """
 FREE_ALONE = 0.02
 """`FREE` of a sender that was alone when it paused last: whoever comes then waits this long at most."""
+COMPANY = 0.25
+"""Seconds since others used the loop, within which a sender is not alone: a turn often waits for a disk or an agent,
+and the loop has nothing to do then."""
 
 
 class Portions:
@@ -81,24 +84,31 @@ class LoopShare:
     Senders may share one object if a new sender costs its maker nothing.
     """
 
-    __slots__ = ("_free", "_free_at", "_used")
+    __slots__ = ("_company_until", "_free", "_free_at", "_long", "_used")
 
     def __init__(self) -> None:
         self._used = 0.0
         self._free = FREE
         self._free_at = 0.0
+        self._long = False
+        """Whether the pause is for one piece of work that was long in itself: that pause lasts to its end."""
+        self._company_until = 0.0
 
     def wait_after(self, seconds: float, now: float) -> float:
         """Charge this much work; return how long to wait before the next portion."""
         self._used += seconds
         if self._used >= self._free:
             rest = min(self._used * RESTS, LONGEST_REST)
+            self._long = self._used > 2 * self._free
             self._used, self._free_at = 0.0, max(now, self._free_at) + rest
         return max(0.0, self._free_at - now)
 
     def wait_more(self, now: float, *, alone: bool) -> float:
-        """How long the pause that has begun still lasts; not at all if nobody else used the loop in it."""
-        self._free = FREE_ALONE if alone else FREE
-        if alone:
-            self._free_at = now
+        """How long the pause that has begun still lasts; not at all if the sender has been alone for a while."""
+        if not alone:
+            self._company_until = now + COMPANY
+        if now >= self._company_until and not self._long:
+            self._free, self._free_at = FREE_ALONE, now
+        else:
+            self._free = FREE
         return max(0.0, self._free_at - now)

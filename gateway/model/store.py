@@ -341,8 +341,8 @@ class Store(
 class StoreWatch(Protocol):
     """Receives counts and waits of writes, for metrics. Its methods must not block.
 
-    The writer thread calls it. `StoreBusy` is reported by the thread that was refused, because the job never reaches the
-    writer.
+    The writer thread calls it. `StoreBusy` is reported by the thread that was refused, because the job never reaches
+    the writer.
     """
 
     def stored(self, waits: Sequence[float]) -> None:

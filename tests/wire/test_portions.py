@@ -68,4 +68,15 @@ def test_n31_who_is_alone_does_not_wait_and_who_is_not_waits_to_the_end() -> Non
     assert share.wait_after(FREE_ALONE / 2, 1.002) == 0.0, "it may work longer before it looks again"
     assert share.wait_after(FREE_ALONE, 1.1) > 0.0
     assert share.wait_more(1.1, alone=False) > 0.0
-    assert share.wait_after(FREE, 9.0) > 0.0, "now others are there, and it looks as often as usual"
+    assert share.wait_after(FREE, 1.3) > 0.0, "now others are there, and it looks as often as usual"
+    assert share.wait_more(1.3, alone=True) > 0.0, "they may only wait for a disk"
+    assert share.wait_after(FREE, 9.0) > 0.0
+    assert share.wait_more(9.0, alone=True) == 0.0, "they are gone"
+
+
+def test_n31_one_long_piece_of_work_is_paused_for_in_any_case() -> None:
+    share = LoopShare()
+    rest = share.wait_after(10 * FREE, 1.0)
+    assert share.wait_more(1.0, alone=True) == pytest.approx(rest)
+    assert share.wait_after(FREE, 9.0) > 0.0
+    assert share.wait_more(9.0, alone=True) == 0.0
