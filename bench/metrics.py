@@ -7,6 +7,7 @@ scrape is read while a probe asks the loop again and again how late it is.
 """
 
 import asyncio
+import math
 import sys
 import tempfile
 import time
@@ -72,7 +73,7 @@ def error_of(samples: Sequence[float], boxes: int = 20) -> float:
     """The standard error of their median: what the medians of so many parts of the run scatter by."""
     size = len(samples) // boxes
     parts = [median(samples[at : at + size]) for at in range(0, size * boxes, size)]
-    return stdev(parts) / boxes**0.5
+    return stdev(parts) / math.sqrt(boxes)
 
 
 def turns(report: Report, *, quick: bool) -> None:

@@ -92,6 +92,10 @@ class Inflow(asyncio.Protocol):
         self._portions.clear()
 
     def _hand_on(self) -> None:
+        if not self._portions.held:  # the pause after the last portion is over, or what waited was dropped
+            self._next = None
+            self._read_on()
+            return
         loop, began = asyncio.get_running_loop(), thread_time()
         used, self._clock = min(began - self._clock, FOLLOWS * self._cost), began
         self._portion_at = loop.time()
@@ -100,13 +104,13 @@ class Inflow(asyncio.Protocol):
             self._deliver(began)
         finally:
             self._cost = thread_time() - began
-            if not self._portions.held:
+            if self._share.wait_after(used, self._portion_at):  # also with nothing left: the next read waits then
+                self._next.cancel()
+                self._next = loop.call_soon(self._settle, ROUNDS)
+            elif not self._portions.held:
                 self._next.cancel()
                 self._next = None
                 self._read_on()
-            elif self._share.wait_after(used, self._portion_at):
-                self._next.cancel()
-                self._next = loop.call_soon(self._settle, ROUNDS)
 
     def _deliver(self, began: float) -> None:
         """Deliver a portion, and others as long as they cost next to nothing."""

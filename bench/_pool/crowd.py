@@ -64,7 +64,7 @@ async def pooled(ground: Ground, count: int) -> tuple[list[float], int]:
         waited = await asyncio.gather(*(visit(deps, ground, number, leases) for number in range(count)))
         for lease in leases:
             lease.release()
-        return waited, sum(n for (_, outcome, _), n in deps.watched.starts.items() if outcome == "started")
+        return waited, deps.watched.processes
 
 
 async def switched_off(ground: Ground, count: int) -> list[float]:

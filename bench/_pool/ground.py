@@ -89,10 +89,15 @@ class Ground:
 
 
 class Openings(NoPoolObserver):
-    """An observer that keeps how long the agent took to open each session."""
+    """An observer that keeps how long the agent took to open each session, and how many processes started."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
+        self.processes = 0
+
+    def started(self, provider: str, outcome: str, phase: str, seconds: float) -> None:
+        del provider, phase, seconds
+        self.processes += outcome == "started"
 
     def opened(self, provider: str, outcome: str, seconds: float) -> None:
         del provider, outcome
@@ -111,7 +116,7 @@ class House:
         """Give a seat its tools."""
         ticket = lease.ticket
         assert ticket is not None
-        ticket.publish(tools.definitions, whoami, who)  # type: ignore[attr-defined] # the bridge's ticket can
+        ticket.publish(tools.definitions, whoami, who)
 
     def pids(self) -> list[int]:
         """The agent processes that the pool knows."""

@@ -26,7 +26,7 @@ async def run(ground: Ground, report: Report) -> None:
         watching = asyncio.create_task(watch(looks))
         failed = sum([not await served(deps, ground, number) for number in range(count)])
         watching.cancel()
-        starts = sum(n for (_, outcome, _), n in deps.watched.starts.items() if outcome == "started")
+        starts = deps.watched.processes
         opens = deps.watched.seconds
     first, last = opens[:edge], opens[-edge:]
     report.row(f"session open, first {edge} of {count}", "ms", [one * 1e3 for one in first])
