@@ -32,6 +32,7 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy -p bench -p tools
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tools.house --check
 

@@ -8,6 +8,7 @@ import asyncio
 import io
 import json
 from collections.abc import Iterator
+from typing import cast
 
 from acp.connection import Connection
 
@@ -60,7 +61,7 @@ def by_sdk(chunks: list[bytes]) -> int:
 
     async def listen() -> None:
         reader = asyncio.StreamReader(limit=32 * MIB)
-        connection = Connection(handler, _Nowhere(), reader, listening=False)
+        connection = Connection(handler, cast("asyncio.StreamWriter", _Nowhere()), reader, listening=False)
         for chunk in chunks:
             reader.feed_data(chunk)
         reader.feed_eof()

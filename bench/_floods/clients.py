@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 MIB = 1 << 20
 BODY = 10 * MIB - 4096
@@ -131,7 +132,7 @@ async def deaf(port: int) -> None:
     kept = []
     for _ in range(10):
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
-        writer.transport.pause_reading()
+        cast("asyncio.Transport", writer.transport).pause_reading()
         writer.write(post(RESPONSES, body))
         kept.append(writer)
     await asyncio.sleep(1)

@@ -132,7 +132,7 @@ def inside(plan: str) -> int:
 def go_on_as(argv: Sequence[str]) -> NoReturn:
     """In our place, not beside us: whoever ends this command ends the run."""
     os.chdir(ROOT)
-    os.execvp(argv[0], argv)
+    os.execvp(argv[0], [*argv])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -32,12 +32,11 @@ def enter() -> bool:
         raise_loopback()
         return True
     way = way_in()
-    if way is None:
-        return False
-    program = shutil.which(way[0]) or way[0]
-    again = [*way, sys.executable, "-m", "tools.faults", *sys.argv[1:]]
-    os.execve(program, again, {**os.environ, INSIDE: "1"})
-    return True
+    if way is not None:
+        program = shutil.which(way[0]) or way[0]
+        again = [*way, sys.executable, "-m", "tools.faults", *sys.argv[1:]]
+        os.execve(program, again, {**os.environ, INSIDE: "1"})
+    return False
 
 
 class Cable:

@@ -16,7 +16,9 @@ from ostler.pool.agent.codec import (
     RefusedRequest,
     ToolWanted,
 )
+from ostler.pool.events import PermissionAsked
 from ostler.pool.order import SeatOrder
+from ostler.pool.ports import PermissionChoice
 from ostler.pool.prompt import TextPart
 from ostler.wire.json import JsonObject, decode, encode_line
 from ostler.wire.rpc import Junk, Notification, Peer, Reply, Request
@@ -34,8 +36,8 @@ class Answer:
     is_error: bool = False
 
 
-async def nobody(_session_id: str, _asked: object) -> str | None:
-    return None
+async def nobody(_session_id: str, _asked: PermissionAsked, /) -> PermissionChoice:
+    return PermissionChoice(None, by="nobody")
 
 
 class CodecSubject:

@@ -2,13 +2,14 @@
 
 import dataclasses
 import types
+from collections.abc import Hashable
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 
 def misfit(value: Any) -> str | None:
     """The first field of a dataclass value that is not what it is declared to be."""
-    for name, wanted in hints(type(value)).items():
+    for name, wanted in hints(cast("Hashable", type(value))).items():
         held = getattr(value, name)
         if not fits(held, wanted):
             return f"{type(value).__name__}.{name} is a {type(held).__name__}, declared {wanted}"
