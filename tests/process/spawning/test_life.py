@@ -324,7 +324,7 @@ async def test_w33a_failed_starts_are_typed_and_leak_no_descriptor(
                 await AgentProcess.start(command, Recorder(), supervisor=supervisor)
             assert caught.value.label == "scripted"
             assert caught.value.program == command.argv[0]
-    assert len(open_files()) == before
+    assert len(open_files()) <= before, "fewer: what an earlier test had left was collected meanwhile"
     assert list((supervisor.folder).iterdir()) == []
 
 
@@ -376,7 +376,7 @@ async def test_w33b_a_start_cancelled_at_any_step_leaves_nothing(tmp_path: Path,
             await (await start).stop()
         assert marked(supervisor.run.mark) == []
         assert list(supervisor.folder.iterdir()) == []
-    assert len(open_files()) == before
+    assert len(open_files()) <= before, "fewer: what an earlier test had left was collected meanwhile"
 
 
 async def test_w33a_fifty_lives_leave_the_descriptors_where_they_were(
@@ -389,7 +389,7 @@ async def test_w33a_fifty_lives_leave_the_descriptors_where_they_were(
         process = await AgentProcess.start(cat, Recorder(), supervisor=supervisor)
         await process.stop()
         assert not alive(process.identity)
-    assert len(open_files()) == before
+    assert len(open_files()) <= before, "fewer: what an earlier test had left was collected meanwhile"
 
 
 async def test_w37a_wm6_a_stderr_flood_stops_no_traffic_and_stays_bounded(
@@ -444,7 +444,7 @@ async def test_e13_a_closing_keeper_ends_all_takes_no_more_and_closes_twice(tmp_
     assert not alive(process.identity)
     assert (await process.stop()).ending is Ending.ON_KILL
     assert list((tmp_path / "run" / "spawns").iterdir()) == []
-    assert len(open_files()) == before
+    assert len(open_files()) <= before, "fewer: what an earlier test had left was collected meanwhile"
 
 
 async def test_a_keeper_without_a_reaper_does_not_open(tmp_path: Path) -> None:
