@@ -51,7 +51,7 @@ class Inflow(asyncio.Protocol):
         self._portions = Portions(lines=lines)
         self._transport: asyncio.ReadTransport | None = None
         self._next: asyncio.Handle | None = None
-        """Set while portions wait: delivers the next one."""
+        """Set while portions wait or a pause lasts: delivers the next one, or reads on."""
         self._cheap = cheap
         self._share = share or LoopShare()
         self._clock = 0.0
@@ -64,7 +64,7 @@ class Inflow(asyncio.Protocol):
 
     @property
     def behind(self) -> bool:
-        """Whether the child has written bytes that are not delivered yet."""
+        """Whether the child may have written bytes that are not delivered yet: its pipe is not read meanwhile."""
         return self._next is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -317,14 +317,14 @@ async def test_w33a_failed_starts_are_typed_and_leak_no_descriptor(
     broken: dict[type[StartError], Command], supervisor: ProcessSupervisor
 ) -> None:
     await asyncio.sleep(0)
-    before = len(open_files())
+    before = open_files()
     for _ in range(50):
         for kind, command in broken.items():
             with pytest.raises(kind) as caught:
                 await AgentProcess.start(command, Recorder(), supervisor=supervisor)
             assert caught.value.label == "scripted"
             assert caught.value.program == command.argv[0]
-    assert len(open_files()) <= before, "fewer: what an earlier test had left was collected meanwhile"
+    assert open_files().items() <= before.items(), "what an earlier test left may be gone, and nothing new is there"
     assert list((supervisor.folder).iterdir()) == []
 
 
@@ -364,7 +364,7 @@ async def test_n42_a_program_that_is_missing_is_looked_for_beside_the_loop(
 async def test_w33b_a_start_cancelled_at_any_step_leaves_nothing(tmp_path: Path, supervisor: ProcessSupervisor) -> None:
     async with running(ECHO, tmp_path, supervisor):
         pass
-    before = len(open_files())
+    before = open_files()
     for steps in range(8):
         start = asyncio.ensure_future(AgentProcess.start(python(ANSWER, tmp_path), Recorder(), supervisor=supervisor))
         for _ in range(steps):
@@ -376,7 +376,7 @@ async def test_w33b_a_start_cancelled_at_any_step_leaves_nothing(tmp_path: Path,
             await (await start).stop()
         assert marked(supervisor.run.mark) == []
         assert list(supervisor.folder.iterdir()) == []
-    assert len(open_files()) <= before, "fewer: what an earlier test had left was collected meanwhile"
+    assert open_files().items() <= before.items(), "what an earlier test left may be gone, and nothing new is there"
 
 
 async def test_w33a_fifty_lives_leave_the_descriptors_where_they_were(
@@ -384,12 +384,12 @@ async def test_w33a_fifty_lives_leave_the_descriptors_where_they_were(
 ) -> None:
     cat = replace(python("pass", tmp_path), argv=("cat",))
     await (await AgentProcess.start(cat, Recorder(), supervisor=supervisor)).stop()
-    before = len(open_files())
+    before = open_files()
     for _ in range(50):
         process = await AgentProcess.start(cat, Recorder(), supervisor=supervisor)
         await process.stop()
         assert not alive(process.identity)
-    assert len(open_files()) <= before, "fewer: what an earlier test had left was collected meanwhile"
+    assert open_files().items() <= before.items(), "what an earlier test left may be gone, and nothing new is there"
 
 
 async def test_w37a_wm6_a_stderr_flood_stops_no_traffic_and_stays_bounded(
@@ -430,7 +430,7 @@ async def test_e13_a_closing_keeper_ends_all_takes_no_more_and_closes_twice(tmp_
     async with running(ECHO, tmp_path, first):
         pass  # the loop opens a descriptor of its own at the first use of a pipe
     await first.aclose()
-    before = len(open_files())
+    before = open_files()
     supervisor = await ProcessSupervisor.open(tmp_path / "run", "closing")
     listener = Recorder()
     process = await AgentProcess.start(python(STUBBORN + ANSWER, tmp_path), listener, supervisor=supervisor)
@@ -444,7 +444,7 @@ async def test_e13_a_closing_keeper_ends_all_takes_no_more_and_closes_twice(tmp_
     assert not alive(process.identity)
     assert (await process.stop()).ending is Ending.ON_KILL
     assert list((tmp_path / "run" / "spawns").iterdir()) == []
-    assert len(open_files()) <= before, "fewer: what an earlier test had left was collected meanwhile"
+    assert open_files().items() <= before.items(), "what an earlier test left may be gone, and nothing new is there"
 
 
 async def test_a_keeper_without_a_reaper_does_not_open(tmp_path: Path) -> None:
